@@ -1,0 +1,33 @@
+"""How a test lets time pass on a database: every instant of a namespace moves into the past, fences stay."""
+
+from __future__ import annotations
+
+from .primitives import DatabasePrimitives
+
+_INSTANTS = {
+    "statestore_kv": ("expires_at",),
+    "statestore_lock": ("expires_at",),
+    "statestore_dedup": ("expires_at", "window_ends_at"),
+    "statestore_spool_blob": ("lease_until", "dropped_at", "created_at"),
+    "statestore_task": (
+        "wake_at", "resume_at", "notified_until", "deadline", "mismatch_since", "created_at", "entered_at",
+        "finished_at",
+    ),
+}  # fmt: skip
+
+_MAILBOX = """
+update statestore_mailbox set sent_at = {earlier[sent_at]}
+where task_id in (select id from statestore_task where namespace = %(namespace)s)
+"""
+
+
+class AgingStatements(DatabasePrimitives):
+    """Make everything of one namespace older."""
+
+    def age(self, namespace: str, milliseconds: int) -> None:
+        parameters = {"namespace": namespace, "age": milliseconds}
+        with self.database.transaction():
+            for table, columns in _INSTANTS.items():
+                moved = ", ".join(f"{column} = {{earlier[{column}]}}" for column in columns)
+                self.rows(f"update {table} set {moved} where namespace = %(namespace)s", parameters)
+            self.rows(_MAILBOX, parameters)

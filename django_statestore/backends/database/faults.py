@@ -1,0 +1,40 @@
+"""What a database's error means for the caller: the one place that reads error codes."""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+
+from django.db import Error
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+_SQLITE_BUSY, _SQLITE_LOCKED = 5, 6
+
+
+class Fault(Enum):
+    """Sort a database error by what can be done about it."""
+
+    CONFLICT = auto()
+    """Given up for the sake of another transaction; nothing was done, and it may be tried again."""
+    LOST = auto()
+    """The connection broke: a write may or may not have taken effect."""
+    REFUSED = auto()
+    """The database cannot take the call now; nothing was done."""
+    OTHER = auto()
+    """Anything else: an error of the caller's, or of ours."""
+
+
+def fault_of(error: Error, connection: BaseDatabaseWrapper) -> Fault:
+    """Return what kind of fault a translated database error is."""
+    cause = error.__cause__
+    if connection.vendor == "sqlite":
+        code = getattr(cause, "sqlite_errorcode", 0) & 0xFF
+        return Fault.CONFLICT if code in {_SQLITE_BUSY, _SQLITE_LOCKED} else Fault.OTHER
+    state = str(getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None) or "")
+    if state in {"40001", "40P01", "55P03"}:  # serialization failure, deadlock, lock not available
+        return Fault.CONFLICT
+    raw = connection.connection
+    if state.startswith("08") or state in {"57P01", "57P02"} or raw is None or raw.closed:
+        return Fault.LOST
+    if state.startswith("53") or state in {"57014", "57P03"}:  # resources, statement timeout, starting up
+        return Fault.REFUSED
+    return Fault.OTHER

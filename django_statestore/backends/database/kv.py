@@ -1,0 +1,65 @@
+"""kv on a database: one statement an operation."""
+
+from __future__ import annotations
+
+from ...contracts.kv import KVPrimitives
+from ...keys import Entry
+from .primitives import DatabasePrimitives, identity, reads, writes
+
+_LIVE = "(expires_at is null or expires_at > {now})"
+
+GET = f"select value from statestore_kv where id = %(id)s and {_LIVE}"
+
+SET = """
+insert into statestore_kv (id, namespace, key, value, expires_at)
+values (%(id)s, %(namespace)s, %(key)s, %(value)s, {after[ttl]})
+on conflict (id) do update set value = excluded.value, expires_at = {after[ttl]}
+"""
+
+# The look before the insert keeps a losing call from writing anything, even a row lock.
+ADD = """
+insert into statestore_kv as kv (id, namespace, key, value, expires_at)
+select %(id)s, %(namespace)s, %(key)s, %(value)s, {after[ttl]}
+where not exists (
+    select 1 from statestore_kv where id = %(id)s and (expires_at is null or expires_at > {now})
+)
+on conflict (id) do update set value = excluded.value, expires_at = {after[ttl]}
+where kv.expires_at <= {now}
+returning 1
+"""
+
+CONSUME = f"delete from statestore_kv where id = %(id)s and {_LIVE} returning value"
+
+DELETE = f"delete from statestore_kv where id = %(id)s and {_LIVE} returning 1"
+
+TOUCH = f"update statestore_kv set expires_at = {{after[ttl]}} where id = %(id)s and {_LIVE} returning 1"
+
+
+class KVStatements(DatabasePrimitives, KVPrimitives):
+    """Fill in the primitives of kv."""
+
+    @reads
+    def kv_get(self, entry: Entry) -> str | None:
+        row = self.row(GET, {"id": entry.digest})
+        return row[0] if row else None
+
+    @writes
+    def kv_set(self, entry: Entry, payload: str, ttl: int | None) -> None:
+        self.rows(SET, identity(entry) | {"value": payload, "ttl": ttl})
+
+    @writes
+    def kv_add(self, entry: Entry, payload: str, ttl: int | None) -> bool:
+        return self.touched(ADD, identity(entry) | {"value": payload, "ttl": ttl})
+
+    @writes
+    def kv_consume(self, entry: Entry) -> str | None:
+        row = self.row(CONSUME, {"id": entry.digest})
+        return row[0] if row else None
+
+    @writes
+    def kv_delete(self, entry: Entry) -> bool:
+        return self.touched(DELETE, {"id": entry.digest})
+
+    @writes
+    def kv_touch(self, entry: Entry, ttl: int | None) -> bool:
+        return self.touched(TOUCH, {"id": entry.digest, "ttl": ttl})

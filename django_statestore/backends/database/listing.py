@@ -1,0 +1,113 @@
+"""How a namespace of any facet is counted, listed and cleared on a database."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ...contracts.base import EntryInfo, ListingPrimitives
+from ...keys import prefix_end
+from .primitives import DatabasePrimitives, reads, writes
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """Say how the rows of a facet are listed."""
+
+    table: str
+    size: str = "0"
+    """An expression for the bytes of a row's value."""
+    live: str = "(expires_at is null or expires_at > {clock})"
+    left: str = "{seconds_until[expires_at]}"
+    clear: str = ""
+    """What ends every entry of a namespace; by default their rows are deleted."""
+    after_clear: str = ""
+    """What follows it in the same transaction."""
+    kept: int = 0
+    """Milliseconds for which an expired row is kept all the same."""
+    durable: bool = False
+    """Whether its writes must be durable when they return."""
+
+    @property
+    def count(self) -> str:
+        return f"select count(*) from {self.table} where namespace = %(namespace)s and {self.live}"
+
+    @property
+    def clearing(self) -> str:
+        return self.clear or f"delete from {self.table} where namespace = %(namespace)s"
+
+    @property
+    def purging(self) -> str:
+        return f"""
+        delete from {self.table} where id in (
+            select id from {self.table} where expires_at <= {{before_clock[kept]}} order by expires_at limit %(limit)s
+            {{skip_locked}}
+        ) and expires_at <= {{before_clock[kept]}}
+        returning 1
+        """
+
+    def scan(self, bounded: bool) -> str:
+        end = "and key < %(end)s" if bounded else ""
+        return f"""
+        select key, {self.size}, {self.left} from {self.table}
+        where namespace = %(namespace)s and key > %(after)s and key >= %(prefix)s {end} and {self.live}
+        order by key limit %(limit)s
+        """
+
+
+LISTINGS = {
+    "kv": Listing("statestore_kv", size="length(value)"),  # a payload is ASCII: its length is its bytes
+    "dedup": Listing("statestore_dedup"),
+    # A lock's row outlives the lock, for the sake of its next fence.
+    "lock": Listing(
+        "statestore_lock",
+        clear="update statestore_lock set expires_at = {now} where namespace = %(namespace)s and expires_at > {now}",
+        kept=86_400_000,
+        durable=True,
+    ),
+    # What is live and has lost its entry is dropped; what is being written is not live and may be finished later.
+    "spool": Listing(
+        "statestore_spool_entry",
+        size="(select byte_length from statestore_spool_blob b where b.id = blob_id)",
+        live="true",
+        left="null",
+        after_clear="""
+        update statestore_spool_blob as b set dropped_at = {now}
+        where namespace = %(namespace)s and lease_until is null and dropped_at is null
+            and not exists (select 1 from statestore_spool_entry e where e.blob_id = b.id)
+        """,
+    ),
+}
+
+
+class ListingStatements(DatabasePrimitives, ListingPrimitives):
+    """Fill in the primitives that every facet shares."""
+
+    @reads
+    def entries_count(self, facet: str, namespace: str) -> int:
+        return int(self.rows(LISTINGS[facet].count, {"namespace": namespace})[0][0])
+
+    @writes
+    def entries_clear(self, facet: str, namespace: str) -> None:
+        if LISTINGS[facet].durable:
+            self.database.require_durable(f"{facet}.clear")
+        listing, parameters = LISTINGS[facet], {"namespace": namespace}
+        if not listing.after_clear:
+            self.rows(listing.clearing, parameters)
+            return
+        with self.database.transaction():
+            self.rows(listing.clearing, parameters)
+            self.rows(listing.after_clear, parameters)
+
+    @writes
+    def entries_purge(self, facet: str, limit: int) -> int:
+        listing = LISTINGS[facet]
+        return len(self.rows(listing.purging, {"kept": listing.kept, "limit": limit}))
+
+    @reads
+    def entries_scan(self, facet: str, namespace: str, prefix: str, after: str, limit: int) -> list[EntryInfo]:
+        end = prefix_end(prefix)
+        bounds = {"namespace": namespace, "prefix": prefix, "after": after, "limit": limit}
+        if end is not None:
+            bounds["end"] = end
+        rows = self.rows(LISTINGS[facet].scan(end is not None), bounds)
+        return [EntryInfo(key, int(size), None if left is None else float(left)) for key, size, left in rows]

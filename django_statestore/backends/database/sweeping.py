@@ -1,0 +1,142 @@
+"""What the sweep and the purge ask of a database, in short batches that two may run at once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ...contracts.tasks import DueTask, TaskPrimitives
+from .primitives import DatabasePrimitives, reads, writes
+
+_DUE = "driven and wake_at <= {clock} and reason = ''"
+
+_UNNOTIFIED = "(notified_until is null or notified_until <= {clock})"
+
+# The look-up locks in the order of the ids and passes over locked rows; the update repeats the test on the row itself.
+_NOTIFY = f"""
+update statestore_task set notified_until = {{after[grace]}}
+where id in (
+    select id from statestore_task where {_DUE} and {_UNNOTIFIED} and fingerprint in (*) order by id limit %(limit)s
+    {{skip_locked}}
+) and wake_at <= {{now}} and (notified_until is null or notified_until <= {{now}})
+returning id, namespace, key, fingerprint
+"""
+
+_DUE_TASKS = f"""
+select id, namespace, key, fingerprint from statestore_task where {_DUE} and fingerprint in (*)
+order by wake_at limit %(limit)s
+"""
+
+_UNNOTIFY = "update statestore_task set notified_until = null where id = %(task)s"
+
+_NOTE = f"""
+update statestore_task set mismatch_since = {{now}}
+where id in (select id from statestore_task where {_DUE} and fingerprint not in (*) and mismatch_since is null
+    order by id limit 500 {{skip_locked}})
+"""
+
+_DIVERGE = f"""
+update statestore_task set reason = 'diverged', wake_at = null, worker = '', notified_until = null,
+    fence = {{greatest}}(fence + 1, {{micros}})
+where id in (select id from statestore_task where {_DUE} and fingerprint not in (*)
+    and mismatch_since <= {{before_clock[grace]}} order by id limit 500 {{skip_locked}}) and wake_at <= {{now}}
+returning 1
+"""
+
+_REVIVE = """
+update statestore_task set reason = '', mismatch_since = null, wake_at = {now}, notified_until = null,
+    fence = {greatest}(fence + 1, {micros})
+where id in (select id from statestore_task where reason = 'diverged' and wake_at is null and fingerprint in (*)
+    and status in ('ready', 'running') order by id limit 500 {skip_locked})
+returning 1
+"""
+
+_FINISHED = """
+select id from statestore_task
+where finished_at <= {before_clock[retention]} and retention is null order by finished_at limit %(limit)s
+"""
+
+_FINISHED_OWN = """
+select id from statestore_task
+where finished_at is not null and retention is not null and finished_at <= {clock_before[retention]}
+order by finished_at limit %(limit)s
+"""
+
+_UNSAVED = """
+select t.id from statestore_task t
+where not t.driven and t.save_seq = 0 and t.wake_at <= {before_clock[day]}
+    and not exists (select 1 from statestore_snapshot s where s.task_id = t.id)
+order by t.id limit %(limit)s
+"""
+
+_PARTS = ("statestore_snapshot", "statestore_journal", "statestore_mailbox", "statestore_spool_use")
+
+_DAY = 86_400_000
+
+_STARTED = """
+insert into statestore_job as j (store, kind, started_at) values (%(store)s, %(kind)s, {now})
+on conflict (store, kind) do update set started_at = {now}
+"""
+
+_SUCCEEDED = "update statestore_job set succeeded_at = {now} where store = %(store)s and kind = %(kind)s"
+
+
+def _among(template: str, values: Sequence[Any]) -> tuple[str, dict[str, Any]]:
+    """Return the template with ``(*)`` as a list of parameters, and these."""
+    names = [f"among{number}" for number in range(len(values))]
+    listed = ", ".join(f"%({name})s" for name in names) or "null"
+    return template.replace("(*)", f"({listed})"), dict(zip(names, values, strict=True))
+
+
+class SweepStatements(DatabasePrimitives, TaskPrimitives):
+    """Fill in what maintenance needs."""
+
+    alias: str
+
+    @writes
+    def tasks_notify(self, known: Sequence[str], grace: int, limit: int) -> list[DueTask]:
+        template, among = _among(_NOTIFY, known)
+        return [DueTask(*row) for row in self.rows(template, among | {"grace": grace, "limit": limit})]
+
+    @reads
+    def tasks_due(self, known: Sequence[str], limit: int) -> list[DueTask]:
+        template, among = _among(_DUE_TASKS, known)
+        return [DueTask(*row) for row in self.rows(template, among | {"limit": limit})]
+
+    @writes
+    def task_unnotify(self, task: int) -> None:
+        self.rows(_UNNOTIFY, {"task": task})
+
+    @writes
+    def tasks_diverge(self, known: Sequence[str], grace: int) -> int:
+        values = [*known, ""]  # never an empty list: NOT IN (NULL) holds for nothing
+        template, among = _among(_NOTE, values)
+        self.rows(template, among)
+        template, among = _among(_DIVERGE, values)
+        return len(self.rows(template, among | {"grace": grace}))
+
+    @writes
+    def tasks_revive(self, known: Sequence[str]) -> int:
+        template, among = _among(_REVIVE, known)
+        return len(self.rows(template, among))
+
+    @writes
+    def tasks_purge(self, retention: int, limit: int) -> int:
+        found: list[int] = []
+        for template in (_FINISHED, _FINISHED_OWN, _UNSAVED):
+            parameters = {"retention": retention, "day": _DAY, "limit": limit - len(found)}
+            found += [row[0] for row in self.rows(template, parameters)] if limit > len(found) else []
+        for task in found:
+            with self.database.transaction():
+                for table in _PARTS:
+                    self.rows(f"delete from {table} where task_id = %(task)s", {"task": task})  # noqa: S608
+                self.rows("delete from statestore_task where id = %(task)s", {"task": task})
+        return len(found)
+
+    @writes
+    def job_started(self, kind: str) -> None:
+        self.rows(_STARTED, {"store": self.alias, "kind": kind})
+
+    @writes
+    def job_succeeded(self, kind: str) -> None:
+        self.rows(_SUCCEEDED, {"store": self.alias, "kind": kind})

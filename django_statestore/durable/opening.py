@@ -1,0 +1,183 @@
+"""How a task is opened: one read, the checks in their order, and then claim and entry in one write.
+
+Nothing is written before the code at hand has proved that it can continue the task. The order: definition, revision,
+fingerprint, state; then cancel and deadline; then reconciliation, or attempts and model calls.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from .. import conf
+from ..contracts.tasks import Position, TaskPrimitives, TaskRecord
+from ..exceptions import (
+    DefinitionMismatch,
+    FingerprintMismatch,
+    OutcomeUnknown,
+    RevisionMismatch,
+    StateInvalid,
+    StoreUnavailable,
+    TaskBusy,
+    TaskMismatch,
+)
+from ..flow import Flow
+from .definition import Definition
+from .lease import TaskLease
+
+if TYPE_CHECKING:
+    from .definition import Step
+
+S = TypeVar("S")
+
+_TRIES = 20
+_MISMATCH_PAUSE = 60_000
+
+
+@dataclass(slots=True)
+class Opened(Generic[S]):
+    """Hold a task that this worker has claimed."""
+
+    record: TaskRecord
+    state: S
+    lease: TaskLease
+    reconciling: bool
+
+
+def position(record: TaskRecord) -> Position:
+    return Position(record.id, record.fence, record.save_seq)
+
+
+class Opening(Generic[S]):
+    """Open one task for one worker."""
+
+    def __init__(
+        self, definition: Definition[S], tasks: TaskPrimitives, read: Callable[[], Flow[TaskRecord]], worker: str
+    ) -> None:
+        self._definition, self._tasks, self._read, self._worker = definition, tasks, read, worker
+
+    def open(self) -> Flow[TaskRecord | Opened[S]]:
+        """Claim the task and enter its step, or return the record that says why there is nothing to do.
+
+        Raises ``TaskMismatch`` where this code cannot continue it and ``TaskBusy`` where another holds it.
+        """
+        for _ in range(_TRIES):
+            record = yield from self._read()
+            if record.finished or record.parked:
+                return record
+            state = yield from self._matched(record)
+            if record.leased and record.worker == self._worker:
+                return self._opened(record, state, time.monotonic())  # our own claim, whose answer was lost
+            if record.leased:
+                raise TaskBusy(f"the task {record.key!r} is held by a living worker")
+            if not record.due:
+                return record
+            opened = yield from self._decided(record, state)
+            if opened is not None:
+                return opened
+        raise StoreUnavailable("the task changes faster than it can be claimed: try again")
+
+    def _decided(self, record: TaskRecord, state: S) -> Flow[Opened[S] | None]:
+        """Do what the row calls for; None: look again, the row has changed."""
+        step = self._definition.steps[record.step_index]
+        interrupted = record.status == "running"
+        if ending_of(record) is not None:
+            yield from self._tasks.task_cancel(position(record), ending_reason(record, step.name))
+            return None
+        reconciling = interrupted and step.replay == "reconcile"
+        parking = self._parking(record, step, reconciling)
+        if parking:
+            yield from self._tasks.task_park(position(record), parking)
+            return None
+        return (yield from self._claimed(record, state, step, reconciling))
+
+    def _parking(self, record: TaskRecord, step: Step[S], reconciling: bool) -> str:
+        """Return the reason for which the task must wait for an operator, or ``""``."""
+        if record.claims >= conf.get().max_claims:
+            return "reconcile_unknown" if reconciling else "crash_loop"
+        return "" if reconciling else shortage(record, step)
+
+    def _claimed(self, record: TaskRecord, state: S, step: Step[S], reconciling: bool) -> Flow[Opened[S] | None]:
+        started, lease = time.monotonic(), conf.get().lease
+        calls = 0 if reconciling else step.model_calls
+        try:
+            grant = yield from self._tasks.task_claim(
+                position(record), self._worker, lease, enter=not reconciling, calls=calls
+            )
+        except OutcomeUnknown:
+            return None  # the row will tell whether it is ours
+        if grant is None:
+            return None
+        record = replace(
+            record,
+            fence=grant.fence,
+            attempts=grant.attempts,
+            status="running",
+            claims=record.claims + 1,
+            worker=self._worker,
+            now=grant.now,
+        )
+        return self._opened(record, state, started, reconciling=reconciling)
+
+    def _opened(self, record: TaskRecord, state: S, started: float, *, reconciling: bool | None = None) -> Opened[S]:
+        if reconciling is None:
+            # A lost answer: it was an entry if an attempt was spent since; a reconcile is safe to ask again.
+            step = self._definition.steps[record.step_index]
+            reconciling = step.replay == "reconcile" and record.claims > 1
+        return Opened(record, state, TaskLease(self._tasks, record, conf.get().lease, started), reconciling)
+
+    # -- can this code continue it? -----------------------------------------------------------------------------------
+
+    def _matched(self, record: TaskRecord) -> Flow[S]:
+        try:
+            return self._match(record)
+        except TaskMismatch as error:
+            if record.due:
+                reason = "state_invalid" if isinstance(error, StateInvalid) else "diverged"
+                grace = conf.get().mismatch_grace
+                yield from self._tasks.task_let_go(
+                    position(record), reason, str(error), pause=_MISMATCH_PAUSE, grace=grace
+                )
+            raise
+
+    def _match(self, record: TaskRecord) -> S:
+        definition, name = self._definition, f"the task {record.key!r}"
+        if record.definition != definition.id:
+            raise DefinitionMismatch(f"{name} belongs to {record.definition!r}, not to {definition.id!r}")
+        if record.revision != definition.revision:
+            raise RevisionMismatch(
+                f"{name} was made by revision {record.revision!r} of {definition.id!r}; this code has "
+                f"{definition.revision!r}"
+            )
+        if record.fingerprint != definition.fingerprint:
+            raise FingerprintMismatch(
+                f"{name} was made by other steps under the same revision {definition.revision!r} of "
+                f"{definition.id!r}: give changed steps a new revision"
+            )
+        return definition.decode(record.state)
+
+
+def ending_of(record: TaskRecord) -> str | None:
+    """Return why the task is to end without another step: a cancel, or its deadline; None: it is not."""
+    if record.cancel_requested is not None:
+        return record.cancel_requested
+    if record.deadline is not None and record.deadline <= record.now:
+        return "deadline_passed"
+    return None
+
+
+def ending_reason(record: TaskRecord, step_name: str) -> str:
+    """Return the reason that an ended task shows; it names a step whose effect may have happened."""
+    ending = ending_of(record) or ""
+    return f"{ending} (step {step_name!r} was open)" if record.status == "running" else ending
+
+
+def shortage(record: TaskRecord, step: Step[S]) -> str:
+    """Return why the step cannot be entered once more, or ``""``."""
+    if record.attempts >= record.max_attempts:
+        return "attempts_exhausted"
+    if record.max_calls is not None and record.reserved_calls + step.model_calls > record.max_calls:
+        return "budget_exhausted"
+    return ""

@@ -1,0 +1,86 @@
+"""``stores[alias]``: the stores that ``STATESTORES`` defines, made when first asked for."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from django.conf import settings
+from django.core.signals import setting_changed
+from django.utils.module_loading import import_string
+
+from .backends.base import BaseBackend
+from .exceptions import StoreDoesNotExist, StoreMisconfigured
+from .store import Store
+
+DEFAULT_ALIAS = "default"
+DEFAULT_STORES = {DEFAULT_ALIAS: {"BACKEND": "django_statestore.backends.database.DatabaseBackend"}}
+
+
+class StoreHandler:
+    """Map the aliases of ``STATESTORES`` to stores. One store serves all threads and event loops."""
+
+    def __init__(self) -> None:
+        self._stores: dict[str, Store] = {}
+        self._lock = threading.RLock()
+        setting_changed.connect(self._reset)
+
+    @property
+    def configuration(self) -> dict[str, dict[str, Any]]:
+        """Return the setting, or what stands for it where there is none."""
+        return getattr(settings, "STATESTORES", DEFAULT_STORES)
+
+    def __getitem__(self, alias: str) -> Store:
+        try:
+            return self._stores[alias]
+        except KeyError:
+            pass
+        with self._lock:
+            if alias not in self._stores:
+                self._stores[alias] = create_backend(alias, self.configuration).store()
+            return self._stores[alias]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.configuration)
+
+    def __len__(self) -> int:
+        return len(self.configuration)
+
+    def __contains__(self, alias: object) -> bool:
+        return alias in self.configuration
+
+    def all(self) -> list[Store]:
+        """Return every store, making those that were not used yet."""
+        return [self[alias] for alias in self]
+
+    def _reset(self, *, setting: str, **kwargs: Any) -> None:
+        if setting in {"STATESTORES", "DATABASES"}:
+            with self._lock:
+                self._stores.clear()
+
+
+def create_backend(alias: str, configuration: dict[str, dict[str, Any]]) -> BaseBackend:
+    """Return a new backend for ``alias``; ``StoreMisconfigured`` names what is wrong by its settings path."""
+    try:
+        parameters = dict(configuration[alias])
+    except KeyError:
+        raise StoreDoesNotExist(alias) from None
+    path = f"STATESTORES[{alias!r}]"
+    dotted, options = parameters.pop("BACKEND", None), parameters.pop("OPTIONS", {})
+    if parameters:
+        raise StoreMisconfigured(f"{path}[{next(iter(parameters))!r}] is unknown; known are BACKEND and OPTIONS")
+    if not isinstance(dotted, str):
+        raise StoreMisconfigured(f"{path}['BACKEND'] must be the dotted path of a backend class")
+    try:
+        backend_class = import_string(dotted)
+    except ImportError as error:
+        raise StoreMisconfigured(f"{path}['BACKEND'] cannot be imported: {error}") from error
+    if not (isinstance(backend_class, type) and issubclass(backend_class, BaseBackend)):
+        raise StoreMisconfigured(f"{path}['BACKEND'] is not a backend class")
+    known = set(inspect.signature(backend_class).parameters) - {"alias"}
+    for name in options:
+        if name not in known:
+            raise StoreMisconfigured(f"{path}['OPTIONS'][{name!r}] is unknown; known are {', '.join(sorted(known))}")
+    return backend_class(alias=alias, **options)

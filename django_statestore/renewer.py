@@ -1,0 +1,141 @@
+"""The one thread of a process that renews whatever leases the process holds.
+
+Leases are renewed in groups, one call for all leases of a backend, at a third of their life time. The thread starts
+with the first lease, ends when none is left for a while, and is made anew after a fork.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Sequence
+
+logger = logging.getLogger("django_statestore.renewer")
+
+_IDLE = 10.0
+
+
+class RenewingBackend(ABC):
+    """Be a backend whose leases can be renewed by another thread than the one that took them."""
+
+    @abstractmethod
+    def can_renew(self) -> bool:
+        """Return whether another thread sees what this one writes now."""
+
+    @abstractmethod
+    def release_thread(self) -> None:
+        """Let go of what this thread holds open, such as a database connection."""
+
+
+class Renewable(ABC):
+    """Be a lease that lives ``seconds`` from each renewal on and is renewed until it is forgotten or lost."""
+
+    def __init__(self, seconds: float, renewed_at: float) -> None:
+        self.seconds = seconds
+        self.renewed_at = renewed_at
+        """When it was last renewed, by this process's monotonic clock, read before the store was asked."""
+        self.tried_at = 0.0
+        """When a renewal last failed without an answer from the store, by the same clock."""
+        self.refused = False
+
+    @property
+    def lost(self) -> bool:
+        """Return whether the lease is over: the store said so, or it could not be renewed in time."""
+        return self.refused or time.monotonic() >= self.renewed_at + self.seconds
+
+    @property
+    @abstractmethod
+    def group(self) -> Hashable:
+        """Name the leases that one call can renew."""
+
+    @abstractmethod
+    def renew_all(self, leases: Sequence[Renewable]) -> list[bool]:
+        """Renew the leases of this one's group; return for each whether it is still held."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Let go of what this thread holds open for the group, such as a database connection."""
+
+
+class Renewer:
+    """Renew the leases of this process."""
+
+    def __init__(self) -> None:
+        self._start_over()
+        os.register_at_fork(after_in_child=self._start_over)
+
+    def _start_over(self) -> None:
+        self._changed = threading.Condition()
+        self._leases: set[Renewable] = set()
+        self._thread: threading.Thread | None = None
+        self._sleeping_for = 0.0
+
+    def add(self, lease: Renewable) -> None:
+        """Renew ``lease`` from now on."""
+        with self._changed:
+            self._leases.add(lease)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._work, name="statestore-renewer", daemon=True)
+                self._thread.start()
+            elif lease.seconds < self._sleeping_for * 3:
+                self._changed.notify()
+
+    def remove(self, lease: Renewable) -> None:
+        """Renew ``lease`` no more."""
+        with self._changed:
+            self._leases.discard(lease)
+
+    def _work(self) -> None:
+        closing: dict[Hashable, Renewable] = {}
+        idle_since = time.monotonic()
+        while True:
+            with self._changed:
+                now = time.monotonic()
+                if self._leases:
+                    idle_since = now
+                elif now - idle_since >= _IDLE:
+                    self._thread = None
+                    break
+                due = [lease for lease in self._leases if now >= _next_at(lease)]
+                if not due:
+                    soonest = min((_next_at(lease) for lease in self._leases), default=now + _IDLE)
+                    self._sleeping_for = max(0.0, soonest - now)
+                    self._changed.wait(self._sleeping_for)
+                    self._sleeping_for = 0.0
+                    continue
+            groups: dict[Hashable, list[Renewable]] = {}
+            for lease in due:
+                groups.setdefault(lease.group, []).append(lease)
+            for group, leases in groups.items():
+                closing[group] = leases[0]
+                self._renew(leases)
+        for lease in closing.values():
+            lease.close()
+
+    def _renew(self, leases: list[Renewable]) -> None:
+        started = time.monotonic()
+        try:
+            kept = leases[0].renew_all(leases)
+        except Exception as error:
+            # Not a loss yet: the lease still lives, and is tried again until it would have ended.
+            logger.warning("could not renew %d lease(s): %s", len(leases), type(error).__name__)
+            for lease in leases:
+                lease.tried_at = started
+            return
+        for lease, held in zip(leases, kept, strict=True):
+            if held:
+                lease.renewed_at = started
+            else:
+                lease.refused = True
+                self.remove(lease)
+
+
+def _next_at(lease: Renewable) -> float:
+    """Return when to renew: a third into the life time, and again soon after a failure."""
+    return max(lease.renewed_at + lease.seconds / 3, lease.tried_at + min(1.0, lease.seconds / 10))
+
+
+renewer = Renewer()

@@ -1,0 +1,1 @@
+"""What keeps a store going: admin, API, commands and Celery all call these functions."""

@@ -1,0 +1,93 @@
+"""The sweep: find the tasks that are due and that no message is on its way to, and send one.
+
+It never runs a task. Two sweeps at once are harmless: whoever marks a row sends its message. A backed-up broker is not
+flooded: a row that was messaged is left alone for ``NOTIFY_GRACE``.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+
+from .. import conf, flow, stores
+from ..contracts.tasks import DueTask, TaskPrimitives
+from ..durable import dispatch
+from ..durable.cancelling import end_if_free
+from ..durable.registry import known_fingerprints
+from ..exceptions import StateStoreError
+from ..keys import decode_namespace
+from ..store import Store
+
+logger = logging.getLogger("django_statestore.sweep")
+
+BATCH = 200
+_BATCHES = 500
+_APPLY_AFTER = 1000
+"""Milliseconds that the commit of a request's own transaction has for applying it."""
+
+
+@dataclass(slots=True)
+class Swept:
+    """Count what a sweep did."""
+
+    notified: int = 0
+    failed: int = 0
+    """Messages that could not be sent; their tasks stay due."""
+    applied: int = 0
+    revived: int = 0
+    parked: int = 0
+
+
+def task_stores() -> list[Store]:
+    """Return the stores that can carry the engine."""
+    return [store for store in stores.all() if isinstance(store.backend, TaskPrimitives)]
+
+
+def sweep(alias: str | None = None) -> Swept:
+    """Sweep one store, or all of them; one that fails is logged and does not stop the others."""
+    swept = Swept()
+    for store in task_stores():
+        if alias in (None, store.alias):
+            try:
+                _sweep(store, store.backend, swept)  # type: ignore[arg-type]
+            except StateStoreError as error:
+                logger.error("the sweep of a store failed: %s", error, extra={"store": store.alias})
+    return swept
+
+
+def _sweep(store: Store, tasks: TaskPrimitives, swept: Swept) -> None:
+    settings, known = conf.get(), known_fingerprints()
+    fingerprints = list(known)
+    tasks.job_started("sweep").run()
+    for due in tasks.tasks_with_requests(_APPLY_AFTER, BATCH).run():
+        _apply(store, tasks, due)
+        swept.applied += 1
+    swept.revived += tasks.tasks_revive(fingerprints).run()
+    if dispatch.active(store.alias):
+        for _ in range(_BATCHES):
+            batch = tasks.tasks_notify(fingerprints, settings.notify_grace, BATCH).run()
+            for due in batch:
+                _notify(store, tasks, due, known[due.fingerprint].queue, swept)
+            if len(batch) < BATCH or swept.failed:
+                break
+    swept.parked += tasks.tasks_diverge(fingerprints, settings.mismatch_grace).run()
+    tasks.job_succeeded("sweep").run()
+
+
+def _apply(store: Store, tasks: TaskPrimitives, due: DueTask) -> None:
+    entry = store.at(decode_namespace(due.namespace)).durable.entry(due.key)
+    definition = known_fingerprints().get(due.fingerprint)
+    tasks.task_apply_requests(entry).run()
+    flow.run(end_if_free(tasks, entry, definition.step_name if definition else _numbered))
+
+
+def _numbered(index: int) -> str:
+    return f"number {index + 1}"
+
+
+def _notify(store: Store, tasks: TaskPrimitives, due: DueTask, queue: str | None, swept: Swept) -> None:
+    if dispatch.send(store.alias, decode_namespace(due.namespace), due.key, queue=queue):
+        swept.notified += 1
+    else:
+        swept.failed += 1
+        tasks.task_unnotify(due.id).run()

@@ -1,0 +1,55 @@
+"""A pytest plugin that starts the servers before Django's settings are read, and says what could not run."""
+
+import importlib.util
+import os
+import shutil
+import tempfile
+from collections.abc import Generator
+
+import pytest
+
+from tests.servers import postgres
+
+NOT_RUN = pytest.StashKey[list[str]]()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)  # a wrapper runs before pytest-django, which reads the settings here
+def pytest_load_initial_conftests(early_config: pytest.Config) -> Generator[None, object, object]:
+    early_config.stash[NOT_RUN] = []
+    if "PYTEST_XDIST_WORKER" not in os.environ:  # workers inherit the controller's environment and servers
+        start_all(early_config)
+    return (yield)
+
+
+def start_all(config: pytest.Config) -> None:
+    """Make the folder of the test databases, start what can be started, and put the addresses in the environment."""
+    folder = tempfile.mkdtemp(prefix="statestore-tests-")
+    config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
+    os.environ["STATESTORE_TEST_DIR"] = folder
+    os.environ.pop("STATESTORE_SQLITE", None)
+    os.environ.pop("STATESTORE_POSTGRES_URL", None)
+    try:
+        os.environ["STATESTORE_POSTGRES_URL"] = find_postgres(config)
+    except postgres.Unavailable as reason:
+        config.stash[NOT_RUN].append(f"PostgreSQL ({reason})")
+
+
+def find_postgres(config: pytest.Config) -> str:
+    """Return the URL of the server that STATESTORE_TEST_POSTGRES names, else of one started for this run."""
+    if importlib.util.find_spec("psycopg") is None:
+        raise postgres.Unavailable("psycopg is missing: install the dev extra")
+    if url := os.environ.get("STATESTORE_TEST_POSTGRES"):
+        return url
+    server = postgres.Server()
+    config.add_cleanup(server.stop)
+    return server.url
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    if not_run := config.stash[NOT_RUN]:
+        terminalreporter.write_line(f"not run: {', '.join(not_run)}", yellow=True)
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    if session.config.stash[NOT_RUN] and os.environ.get("CI", "").lower() not in ("", "0", "false"):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED

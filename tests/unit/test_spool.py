@@ -1,0 +1,346 @@
+"""spool: what write, read, open, delete, clear and size promise."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from django.db import transaction
+
+from django_statestore.exceptions import BlobGone, InvalidArgument, InvalidKey, InvalidKeyType
+from django_statestore.store import Store
+from tests.calling import Call
+
+from .spools import chunks_of, states
+
+
+@pytest.fixture(params=[65_536, 5], ids=["one-chunk", "many-chunks"], autouse=True)
+def chunk_size(request: pytest.FixtureRequest, store: Store) -> Iterator[int]:
+    """Run every test with bodies of one chunk, and with the same bodies as long ones."""
+    with chunks_of(store, request.param):
+        yield request.param
+
+
+# -- write and read ---------------------------------------------------------------------------------------------------
+
+BODIES = {
+    "empty": (b"", []),
+    "a": (b"a", ["a"]),
+    "line-end": (b"\n", ["", ""]),
+    "last-line-empty": (b"a\nb\n", ["a", "b", ""]),
+    "no-last-line-end": (b"a\nb", ["a", "b"]),
+    "crlf": (b"a\r\nb\r\n", ["a\r", "b\r", ""]),
+    "cr": (b"a\rb", ["a\rb"]),
+    "only-line-feeds-end-lines": ("a\fb\v\u2028c\u2029\u0085d\x1c\x1d\x1ee\nf".encode(), None),
+    "multi-byte": ("héllo €😀\nwörld".encode(), None),
+    "bom": (b"\xef\xbb\xbfa\n\xef\xbb\xbfb", ["a", "\ufeffb"]),
+    "bom-alone": (b"\xef\xbb\xbf", [""]),
+    "half-a-bom": (b"\xef\xbb", ["\ufffd"]),
+    "nul": (b"a\0b\n\0", ["a\0b", "\0"]),
+    "bad-bytes": (b"ok\xc0", ["ok\ufffd"]),
+    "cut-short": (b"ok\xe2\x82", ["ok\ufffd"]),
+    "cut-by-a-line-end": (b"ok\xe2\x82\n\xacb", ["ok\ufffd", "\ufffdb"]),
+    "utf-16": (b"\xff\xfe\x00\x01\x80", None),
+    "all-bytes": (bytes(range(256)), None),
+    "long": (b"0123456789\n" * 40, None),
+}
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_bytes_come_back_verbatim_and_text_by_one_rule(store: Store, call: Call, name: str) -> None:
+    body, lines = BODIES[name]
+    if lines is None:
+        lines = body.decode("utf-8", "replace").split("\n")
+    written = call(store.spool.write, "c", body)
+    for reader in (written, call(store.spool.read, "c"), call(store.spool.open, written.ref)):
+        assert reader is not None
+        assert reader.call_id == "c"
+        assert reader.byte_length == len(body)
+        assert reader.line_count == len(lines)
+        assert call(reader.read_bytes) == body
+        assert call(reader.lines) == lines
+        assert [call(reader.line, index) for index in range(len(lines))] == lines
+        assert call(reader.read_all) == "\n".join(lines)
+        with reader.open() as file:
+            assert file.read() == body
+
+
+@pytest.mark.parametrize("text", ["", "a", "a\nb\n", "héllo", "\ufeffa", "a\0b", "€😀\r\n" * 9])
+def test_text_is_stored_as_utf8(store: Store, call: Call, text: str) -> None:
+    reader = call(store.spool.write, "c", text)
+    assert call(reader.read_bytes) == text.encode()
+    assert reader.byte_length == len(text.encode())
+    assert call(reader.read_all) == text.removeprefix("\ufeff")
+
+
+def test_what_was_never_written_is_none(store: Store, call: Call) -> None:
+    assert call(store.spool.read, "c") is None
+    assert call(store.spool.delete, "c") is False
+    assert call(store.spool.size) == 0
+    call(store.spool.clear)
+
+
+def test_an_empty_body_is_a_body(store: Store, call: Call) -> None:
+    call(store.spool.write, "c", b"")
+    assert call(store.spool.read, "c") is not None
+    assert call(store.spool.size) == 1
+
+
+def test_a_rewrite_replaces(store: Store, call: Call) -> None:
+    call(store.spool.write, "c", "old")
+    new = call(store.spool.write, "c", "new one")
+    reader = call(store.spool.read, "c")
+    assert reader is not None
+    assert reader == new
+    assert call(reader.read_all) == "new one"
+    assert call(store.spool.size) == 1
+    assert states(store) == {"live": 1, "dropped": 1}
+
+
+def test_each_read_gives_a_fresh_reader(store: Store, call: Call) -> None:
+    written = call(store.spool.write, "c", "a")
+    first, second = call(store.spool.read, "c"), call(store.spool.read, "c")
+    assert first is not second
+    assert first is not written
+    assert first == second == written
+
+
+def test_delete_tells_whether_there_was_one(store: Store, call: Call) -> None:
+    call(store.spool.write, "c", "a")
+    assert call(store.spool.delete, "c") is True
+    assert call(store.spool.delete, "c") is False
+    assert call(store.spool.read, "c") is None
+    assert call(store.spool.size) == 0
+    assert states(store) == {"dropped": 1}
+
+
+def test_after_a_delete_it_can_be_written_again(store: Store, call: Call) -> None:
+    call(store.spool.write, "c", "a")
+    call(store.spool.delete, "c")
+    call(store.spool.write, "c", "b")
+    reader = call(store.spool.read, "c")
+    assert reader is not None
+    assert call(reader.read_all) == "b"
+    assert states(store) == {"live": 1, "dropped": 1}
+
+
+def test_clear_removes_every_entry(store: Store, call: Call) -> None:
+    for call_id in ("a", "b", "c"):
+        call(store.spool.write, call_id, "text")
+    call(store.spool.clear)
+    assert call(store.spool.size) == 0
+    assert call(store.spool.read, "a") is None
+    assert states(store) == {"dropped": 3}
+
+
+def test_scan_lists_ids_and_sizes(store: Store, call: Call) -> None:
+    for number, call_id in enumerate(("b", "a", "ab", "é")):
+        call(store.spool.write, call_id, b"x" * number)
+    page = call(store.spool.scan)
+    assert [(item.key, item.size, item.expires_in) for item in page.items] == [
+        ("a", 1, None), ("ab", 2, None), ("b", 0, None), ("é", 3, None),
+    ]  # fmt: skip
+    first = call(store.spool.scan, "a", None, 1)
+    assert [item.key for item in first.items] == ["a"]
+    assert [item.key for item in call(store.spool.scan, "a", first.cursor, 1).items] == ["ab"]
+
+
+# -- snapshots --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("change", ["rewrite", "delete", "clear"])
+def test_a_reader_is_a_snapshot(store: Store, call: Call, change: str) -> None:
+    old = "first\nsecond\nthird\n" * 3
+    call(store.spool.write, "c", old)
+    untouched, begun = call(store.spool.read, "c"), call(store.spool.read, "c")
+    assert untouched is not None
+    assert begun is not None
+    assert call(begun.line, 0) == "first"
+    file = begun.open()
+    assert file.read(3) == b"fir"
+    if change == "rewrite":
+        call(store.spool.write, "c", "x")
+    elif change == "delete":
+        call(store.spool.delete, "c")
+    else:
+        call(store.spool.clear)
+    for reader in (untouched, begun):
+        assert call(reader.read_all) == old
+        assert call(reader.line, 8) == "third"
+        assert reader.line_count == 10
+        assert call(call(store.spool.open, reader.ref).read_bytes) == old.encode()
+    assert file.read() == old.encode()[3:]
+
+
+def test_bytes_are_copied(store: Store, call: Call) -> None:
+    body = bytearray(b"before")
+    reader = call(store.spool.write, "c", body)
+    body[:] = b"behind"
+    assert call(reader.read_bytes) == b"before"
+    assert call(call(store.spool.write, "c", memoryview(b"abcd")[::2]).read_bytes) == b"ac"
+
+
+# -- ids and namespaces -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("call_id", ["", "a\0", "\ud800", "é" * 513])
+def test_what_is_no_call_id_is_refused(store: Store, call: Call, call_id: str) -> None:
+    for refuse in (lambda: call(store.spool.write, call_id, "a"), lambda: call(store.spool.read, call_id)):
+        with pytest.raises(InvalidKey, match="the call id"):
+            refuse()
+    with pytest.raises(InvalidKeyType):
+        call(store.spool.delete, 7)  # type: ignore[arg-type]
+
+
+def test_call_ids_are_compared_exactly(store: Store, call: Call) -> None:
+    ids = ["Key", "key", "key ", "kéy", "ke\u0301y", "k%", "k_", "*"]
+    for call_id in ids:
+        call(store.spool.write, call_id, call_id)
+    for call_id in ids:
+        reader = call(store.spool.read, call_id)
+        assert reader is not None
+        assert call(reader.read_all) == call_id
+
+
+NAMESPACES = [("a_b",), ("aXb",), ("x[1]",), ("x1",), ("*",), ("%",), ("a_b", "c"), ("a_b/c",), ("foo",), ("foobar",)]
+
+
+def test_namespaces_are_apart(store: Store, call: Call) -> None:
+    left = {(): store} | {names: store.namespace(*names) for names in NAMESPACES}
+    for names, one in left.items():
+        call(one.spool.write, "c", repr(names))
+    for names in NAMESPACES:
+        cleared = left.pop(names)
+        call(cleared.spool.clear)
+        assert call(cleared.spool.read, "c") is None
+        assert states(cleared) == {"dropped": 1}
+        for kept, other in left.items():
+            reader = call(other.spool.read, "c")
+            assert reader is not None
+            assert call(reader.read_all) == repr(kept)
+            assert call(other.spool.size) == 1
+            assert states(other) == {"live": 1}
+
+
+def test_a_ref_opens_in_its_own_namespace_alone(store: Store, call: Call) -> None:
+    ref = call(store.spool.write, "c", "secret").ref
+    for other in (store.namespace("below"), store.at(store.names[:-1]), store.at((*store.names[:-1], "beside"))):
+        call(other.spool.write, "c", "secret")
+        with pytest.raises(BlobGone, match="'c'"):
+            call(other.spool.open, ref)
+
+
+# -- refs -------------------------------------------------------------------------------------------------------------
+
+
+def test_a_ref_is_plain_json_and_names_one_version(store: Store, call: Call) -> None:
+    old = call(store.spool.write, "c", "old\n")
+    call(store.spool.write, "c", "new")
+    ref = json.loads(json.dumps(old.ref))
+    assert ref == old.ref
+    assert set(ref) == {"spool", "call_id", "byte_length", "line_count"}
+    assert (ref["call_id"], ref["byte_length"], ref["line_count"]) == ("c", 4, 2)
+    reader = call(store.spool.open, ref)
+    assert reader == old
+    assert call(reader.read_all) == "old\n"
+
+
+def test_a_ref_of_nothing_is_gone(store: Store, call: Call) -> None:
+    ref = call(store.spool.write, "c", "a").ref
+    for wrong in ({"spool": "0" * 32}, {"call_id": "d"}):
+        with pytest.raises(BlobGone):
+            call(store.spool.open, ref | wrong)
+
+
+REFS: list[tuple[dict[str, Any], str]] = [
+    ({"spool": "x"}, "spool"),
+    ({"spool": "A" * 32}, "spool"),
+    ({"spool": "0" * 32 + "\n"}, "spool"),
+    ({"spool": 1}, "spool"),
+    ({"spool": None}, "spool"),
+    ({"call_id": 1}, "call_id"),
+    ({"call_id": ""}, "call_id"),
+    ({"call_id": "\ud800"}, "call_id"),
+    ({"byte_length": "1"}, "byte_length"),
+    ({"byte_length": True}, "byte_length"),
+    ({"byte_length": -1}, "byte_length"),
+    ({"byte_length": 99}, "byte_length"),
+    ({"line_count": 1.0}, "line_count"),
+    ({"line_count": 0}, "line_count"),
+    ({"more": 1}, "more"),
+]
+
+
+@pytest.mark.parametrize(("wrong", "member"), REFS)
+def test_what_is_no_ref_is_refused_by_member(store: Store, call: Call, wrong: dict[str, Any], member: str) -> None:
+    ref = call(store.spool.write, "c", "a").ref
+    with pytest.raises(ValueError, match=rf"ref\['{member}'\]") as caught:
+        call(store.spool.open, ref | wrong)
+    assert isinstance(caught.value, InvalidArgument | InvalidKey)
+
+
+@pytest.mark.parametrize("member", ["spool", "call_id", "byte_length", "line_count"])
+def test_a_ref_is_whole(store: Store, call: Call, member: str) -> None:
+    ref = call(store.spool.write, "c", "a").ref
+    del ref[member]
+    with pytest.raises(InvalidArgument, match=rf"ref\['{member}'\] is missing"):
+        call(store.spool.open, ref)
+
+
+@pytest.mark.parametrize("ref", [None, "0" * 32, ["spool"], 7])
+def test_a_ref_is_a_dict(store: Store, call: Call, ref: Any) -> None:
+    with pytest.raises(InvalidArgument, match=r"reader\.ref"):
+        call(store.spool.open, ref)
+
+
+# -- transactions -----------------------------------------------------------------------------------------------------
+
+
+def test_a_write_joins_the_callers_transaction(store: Store, call: Call) -> None:
+    with transaction.atomic(using=store.alias):
+        call(store.spool.write, "c", "some text, longer than a chunk")
+    reader = call(store.spool.read, "c")
+    assert reader is not None
+    assert call(reader.read_all) == "some text, longer than a chunk"
+
+
+@pytest.mark.parametrize("body", ["new", "new, and longer than a chunk", "new\n" * 100])
+def test_a_write_that_is_rolled_back_leaves_the_old_entry(store: Store, call: Call, body: str) -> None:
+    old = call(store.spool.write, "c", "old")
+    with transaction.atomic(using=store.alias):
+        call(store.spool.write, "c", body)
+        call(store.spool.write, "d", body)
+        assert call(store.spool.size) == 2
+        transaction.set_rollback(True, using=store.alias)
+    assert call(store.spool.read, "c") == old
+    assert call(store.spool.read, "d") is None
+    assert states(store) == {"live": 1}
+
+
+def test_a_delete_or_clear_that_is_rolled_back_did_not_happen(store: Store, call: Call) -> None:
+    old = call(store.spool.write, "c", "old")
+    for remove in (lambda: call(store.spool.delete, "c"), lambda: call(store.spool.clear)):
+        with transaction.atomic(using=store.alias):
+            remove()
+            assert call(store.spool.read, "c") is None
+            transaction.set_rollback(True, using=store.alias)
+        assert call(store.spool.read, "c") == old
+    assert states(store) == {"live": 1}
+
+
+def test_a_rewrite_does_not_poison_the_callers_transaction(store: Store, call: Call) -> None:
+    with transaction.atomic(using=store.alias):
+        call(store.kv.set, "before", 1)
+        for body in ("one", "two", "three, which is longer"):
+            call(store.spool.write, "c", body)
+        call(store.kv.set, "behind", 1)
+    assert call(store.kv.get, "before") == call(store.kv.get, "behind") == 1
+    assert states(store) == {"live": 1, "dropped": 2}
+
+
+def test_nothing_that_was_written_shows_in_a_repr(store: Store, call: Call) -> None:
+    reader = call(store.spool.write, "c", "secret")
+    assert repr(reader) == "<SpoolReader call_id='c' byte_length=6 line_count=1>"
+    assert reader.ref["spool"] not in repr(reader)
