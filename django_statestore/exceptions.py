@@ -5,11 +5,18 @@ A message names the culprit and the remedy. No value, token or handoff id ever s
 
 from __future__ import annotations
 
+import copyreg
+from typing import Any
+
 from django.core.exceptions import ImproperlyConfigured
 
 
 class StateStoreError(Exception):
     """Be the base of every error raised by django-statestore."""
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # For pickle: worker pools send errors between processes. By default it would call __init__ with the message.
+        return copyreg.__newobj__, (type(self), *self.args), self.__dict__  # type: ignore[attr-defined]
 
 
 # -- settings ---------------------------------------------------------------------------------------------------------

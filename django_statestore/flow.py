@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
+import inspect
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Coroutine, Generator
@@ -112,8 +113,11 @@ def both(
         return await arun(describe(self, *args, **kwargs))
 
     name = describe.__name__.lstrip("_")
+    described = inspect.signature(describe)
+    returns = str(described.return_annotation).removeprefix("Flow[").removesuffix("]")
     for method, public in ((blocking, name), (awaitable, f"a{name}")):
         functools.update_wrapper(method, describe)
         method.__name__ = public
         method.__qualname__ = describe.__qualname__.replace(describe.__name__, public)
+        method.__signature__ = described.replace(return_annotation=returns)  # type: ignore[union-attr]
     return blocking, awaitable

@@ -30,7 +30,10 @@ class StoreHandler:
     @property
     def configuration(self) -> dict[str, dict[str, Any]]:
         """Return the setting, or what stands for it where there is none."""
-        return getattr(settings, "STATESTORES", DEFAULT_STORES)
+        configuration: dict[str, dict[str, Any]] = getattr(settings, "STATESTORES", DEFAULT_STORES)
+        if not isinstance(configuration, dict):
+            raise StoreMisconfigured("STATESTORES must be a dict")
+        return configuration
 
     def __getitem__(self, alias: str) -> Store:
         try:
@@ -63,11 +66,10 @@ class StoreHandler:
 
 def create_backend(alias: str, configuration: dict[str, dict[str, Any]]) -> BaseBackend:
     """Return a new backend for ``alias``; ``StoreMisconfigured`` names what is wrong by its settings path."""
-    try:
-        parameters = dict(configuration[alias])
-    except KeyError:
-        raise StoreDoesNotExist(alias) from None
+    if alias not in configuration:
+        raise StoreDoesNotExist(alias)
     path = f"STATESTORES[{alias!r}]"
+    parameters = dict(_checked(configuration[alias], path))
     dotted, options = parameters.pop("BACKEND", None), parameters.pop("OPTIONS", {})
     if parameters:
         raise StoreMisconfigured(f"{path}[{next(iter(parameters))!r}] is unknown; known are BACKEND and OPTIONS")
@@ -79,8 +81,26 @@ def create_backend(alias: str, configuration: dict[str, dict[str, Any]]) -> Base
         raise StoreMisconfigured(f"{path}['BACKEND'] cannot be imported: {error}") from error
     if not (isinstance(backend_class, type) and issubclass(backend_class, BaseBackend)):
         raise StoreMisconfigured(f"{path}['BACKEND'] is not a backend class")
-    known = set(inspect.signature(backend_class).parameters) - {"alias"}
-    for name in options:
+    known = _options(backend_class)
+    for name in _checked(options, f"{path}['OPTIONS']"):
         if name not in known:
             raise StoreMisconfigured(f"{path}['OPTIONS'][{name!r}] is unknown; known are {', '.join(sorted(known))}")
     return backend_class(alias=alias, **options)
+
+
+def _checked(value: Any, path: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise StoreMisconfigured(f"{path} must be a dict")
+    return value
+
+
+def _options(backend_class: type[BaseBackend]) -> set[str]:
+    """Return the keyword arguments of a backend; with ``**options`` it takes those of its base class too."""
+    known: set[str] = set()
+    for each in backend_class.__mro__:
+        if "__init__" in vars(each):
+            parameters = inspect.signature(each).parameters.values()
+            known.update(parameter.name for parameter in parameters if parameter.kind is not parameter.VAR_KEYWORD)
+            if all(parameter.kind is not parameter.VAR_KEYWORD for parameter in parameters):
+                break
+    return known - {"alias"}

@@ -13,6 +13,8 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
 
+from .flow import Action
+
 logger = logging.getLogger("django_statestore.renewer")
 
 _IDLE = 10.0
@@ -22,8 +24,8 @@ class RenewingBackend(ABC):
     """Be a backend whose leases can be renewed by another thread than the one that took them."""
 
     @abstractmethod
-    def can_renew(self) -> bool:
-        """Return whether another thread sees what this one writes now."""
+    def can_renew(self) -> Action[bool]:
+        """Return whether another thread sees what the caller writes now."""
 
     @abstractmethod
     def release_thread(self) -> None:

@@ -14,7 +14,8 @@ from .exceptions import InvalidTTL, InvalidTTLType
 Duration: TypeAlias = int | float | timedelta
 
 CEILING = timedelta(days=3653)  # ten years: beyond it a "duration" is a slip of units, and date arithmetic overflows
-_CEILING_MS = CEILING // timedelta(milliseconds=1)
+_MILLISECOND = timedelta(milliseconds=1)
+_CEILING_MS = CEILING // _MILLISECOND
 
 
 def milliseconds(value: Duration, name: str = "ttl") -> int:
@@ -26,7 +27,7 @@ def milliseconds(value: Duration, name: str = "ttl") -> int:
     if type(value) is int:
         result = value * 1000
     elif isinstance(value, timedelta):
-        result = -((-value) // timedelta(milliseconds=1))
+        result = value // _MILLISECOND + bool(value % _MILLISECOND)
     elif isinstance(value, bool):
         raise InvalidTTL(f"{name} is a boolean: give seconds, a timedelta, or None where that means no expiry")
     elif isinstance(value, int):
@@ -35,7 +36,7 @@ def milliseconds(value: Duration, name: str = "ttl") -> int:
         if not math.isfinite(value):
             raise InvalidTTL(f"{name} is not a finite number of seconds")
         # Rounded to the microsecond first: 0.3 s is 300 ms, not the 301 that its binary form would round up to.
-        result = math.ceil(round(value * 1000, 3)) if value < 1e12 else _CEILING_MS + 1
+        result = math.ceil(round(value * 1000, 3)) if abs(value) < 1e12 else int(value)
         if value > 0:
             result = max(result, 1)
     else:

@@ -3,6 +3,7 @@
 STATESTORE_SQLITE        the SQLite file of the `default` database (db.sqlite3 beside manage.py)
 STATESTORE_POSTGRES_URL  postgresql://user:password@host:port/name; adds the database and the store `postgres`
 STATESTORE_TEST_DIR      the folder of the SQLite test database (the system's folder for temporary files)
+STATESTORE_BROKER        the folder of Celery's messages (.broker beside manage.py)
 STATESTORE_DEBUG         0 switches DEBUG off
 """
 
@@ -31,6 +32,7 @@ INSTALLED_APPS = [
     "django.contrib.sessions",
     "django.contrib.staticfiles",
     "django_statestore",
+    "testproject.demo",
 ]
 
 MIDDLEWARE = [
@@ -79,6 +81,20 @@ if postgres_url := os.environ.get("STATESTORE_POSTGRES_URL"):
         "BACKEND": "django_statestore.backends.database.DatabaseBackend",
         "OPTIONS": {"database": "postgres"},
     }
+
+# A broker without a server: each message is a file.
+BROKER = Path(os.environ.get("STATESTORE_BROKER", BASE_DIR / ".broker"))
+CELERY_BROKER_URL = "filesystem://localhost"
+CELERY_BROKER_TRANSPORT_OPTIONS = {
+    "data_folder_in": str(BROKER / "messages"),
+    "data_folder_out": str(BROKER / "messages"),
+    "processed_folder": str(BROKER / "processed"),
+    "control_folder": str(BROKER / "control"),
+    "store_processed": True,
+    "polling_interval": 0.1,
+}
+CELERY_BROKER_CONNECTION_RETRY_ON_STARTUP = True
+CELERY_WORKER_ENABLE_REMOTE_CONTROL = False
 
 USE_TZ = True
 TIME_ZONE = "UTC"

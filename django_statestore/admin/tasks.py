@@ -45,7 +45,16 @@ class SavedSteps(_Inline):
 class TaskAdmin(_ModelAdmin):
     """Show durable tasks. Nothing can be added, changed or deleted by hand."""
 
-    list_display = ("key", "namespace", "definition", "status", "next_step", "attempts_used", "progress_shown", "reason")
+    list_display = (
+        "key",
+        "namespace",
+        "definition",
+        "status",
+        "next_step",
+        "attempts_used",
+        "progress_shown",
+        "reason",
+    )
     list_filter = ("status",)
     search_fields = ("=key",)
     search_help_text = _("The exact id of a task")

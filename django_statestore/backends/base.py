@@ -22,6 +22,8 @@ class BaseBackend:
 
     def __init__(self, *, alias: str = "", namespace: str | Sequence[str] = ()) -> None:
         self.alias = alias
+        if not isinstance(namespace, Sequence):
+            raise StoreMisconfigured(f"{self.option('namespace')} must be a name, or a sequence of names")
         names = (namespace,) if isinstance(namespace, str) else tuple(namespace)
         try:
             encode_namespace(names)

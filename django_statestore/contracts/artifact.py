@@ -70,20 +70,20 @@ class SpooledArtifact:
             raise InvalidArgument("max_matches cannot be negative; None means all")
         found: list[str] = []
         begun: list[bytes] = []
-        at_start, number, count = True, 0, self.reader._blob.shape.chunk_count
+        first, number, count = True, 0, self.reader._blob.shape.chunk_count
         while number < count and (max_matches is None or len(found) < max_matches):
             pieces = yield from self.reader.pieces_flow(number)
             number += len(pieces)
-            *lines, rest = b"".join(pieces).split(b"\n")
-            if lines:
-                lines[0], begun = b"".join([*begun, lines[0]]), []
-            begun.append(rest)
+            ended, line_end, rest = b"".join(pieces).rpartition(b"\n")
             if number == count:
-                lines.append(b"".join(begun))
-            for line in lines:
-                decoded, at_start = text(line, first=at_start), False
-                if matches(decoded):
-                    found.append(decoded)
+                begun += (ended, line_end, rest)
+            elif line_end:
+                begun.append(ended)
+            else:
+                begun.append(rest)
+                continue
+            found += filter(matches, text(b"".join(begun), first=first).split("\n"))
+            first, begun = False, [rest]
         return found[:max_matches]
 
     def _as_string(self) -> Flow[str]:

@@ -87,9 +87,7 @@ class Facet(Generic[Primitives]):
         for text in (prefix, cursor):
             if text:
                 check_text(text, "prefix or cursor")
-        items = yield from self._backend.entries_scan(
-            self.name, self._scope.namespace, prefix, cursor or "", limit + 1
-        )
+        items = yield from self._backend.entries_scan(self.name, self._scope.namespace, prefix, cursor or "", limit + 1)
         more = len(items) > limit
         return Page(tuple(items[:limit]), items[limit - 1].key if more else None)
 

@@ -81,10 +81,10 @@ class Durable:
         return self._scope.entry(id, "the task id")
 
     def exclusive(self, id: str, wait: Duration = 30, lease: Duration = DEFAULT_LEASE) -> Exclusive:
-        """Hold the lease on ``id`` while a block runs: ``with store.durable.exclusive("t") as held:``, or ``async with``.
+        """Hold the lease on ``id`` while a block runs: ``with store.durable.exclusive("t") as held:``, or its twin.
 
-        Others wait or fail meanwhile; ``TaskBusy`` after ``wait`` seconds, or at once where this flow already holds it.
-        The lease is renewed while the block runs. ``held`` has ``fence``, ``lost`` and ``check()``.
+        Others wait or fail meanwhile: ``TaskBusy`` after ``wait`` seconds, or at once where this flow already holds
+        it. The lease is renewed while the block runs. ``held`` has ``fence``, ``lost`` and ``check()``.
         """
         from .exclusive import Exclusive
 

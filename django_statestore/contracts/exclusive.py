@@ -68,16 +68,15 @@ class Exclusive:
             started = time.monotonic()
             claim = yield from self._durable.claim_as_flow(self._task, self._lease, token)
             if claim is not None:
-                return HeldTask(self._durable, self._task, token, claim.fence, self._lease, started)
+                break
             left = give_up - started
             if left <= 0:
                 raise TaskBusy(f"the task {self._task!r} is held by another; the body was not run")
             yield from Pause(min(left, pause * random.uniform(0.5, 1)))  # noqa: S311
             pause = min(pause * 1.5, 0.5)
-
-    def _began(self, held: HeldTask) -> HeldTask:
+        held = HeldTask(self._durable, self._task, token, claim.fence, self._lease, started)
         _held.set({**(_held.get() or {}), self._key: held})
-        if self._durable.primitives.can_renew():
+        if (yield from self._durable.primitives.can_renew()):
             renewer.add(held)
         return held
 
@@ -98,14 +97,14 @@ class Exclusive:
 
     def __enter__(self) -> HeldTask:
         self._refuse_nesting()
-        return self._began(run(self._enter()))
+        return run(self._enter())
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None) -> None:
         run(self._exit(kind is not None))
 
     async def __aenter__(self) -> HeldTask:
         self._refuse_nesting()
-        return self._began(await arun(self._enter()))
+        return await arun(self._enter())
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None

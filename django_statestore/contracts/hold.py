@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
+import threading
 import time
 from collections.abc import Hashable, Sequence
 from contextlib import suppress
@@ -26,6 +27,7 @@ class HeldLock(Renewable):
         self._backend = facet.primitives
         self._renewal = (facet.entry(lock.key), token_digest(lock.token), round(seconds * 1000))
         self.key, self.token, self.fence = lock.key, lock.token, lock.fence
+        self.owner = _caller()
 
     def __repr__(self) -> str:
         return f"<HeldLock key={self.key!r} fence={self.fence} lost={self.lost}>"
@@ -53,7 +55,7 @@ class HeldLock(Renewable):
 
 
 class Hold:
-    """Be the context manager that ``LockFacet.hold`` gives; each use of it acquires anew."""
+    """Be the context manager that ``LockFacet.hold`` gives; each use of it, in whatever thread, acquires anew."""
 
     def __init__(self, facet: LockFacet, key: str, seconds: float, wait: float) -> None:
         self._facet, self._key, self._seconds, self._wait = facet, key, seconds, wait
@@ -61,6 +63,8 @@ class Hold:
 
     def _enter(self) -> Flow[HeldLock]:
         token, give_up, pause = new_token(), time.monotonic() + self._wait, 0.02
+        # Asked before: between the lock and the block nothing may wait, for a cancellation there would leave it locked.
+        renews = yield from self._facet.primitives.can_renew()
         try:
             while (lock := (yield from self._facet.acquire_as_flow(self._key, self._seconds, token))) is None:
                 left = give_up - time.monotonic()
@@ -77,16 +81,20 @@ class Hold:
             raise
         held = HeldLock(self._facet, lock, self._seconds)
         self._held.append(held)
-        if self._facet.primitives.can_renew():
+        if renews:
             renewer.add(held)
         return held
 
     def _exit(self, failed: bool) -> Flow[None]:
-        held = self._held.pop()
+        me = _caller()
+        held = ([held for held in tuple(self._held) if held.owner == me] or self._held)[-1]
+        self._held.remove(held)
         renewer.remove(held)
         lost = held.lost
-        released = yield from self._facet._release(held.key, held.token)
-        if (lost or not released) and not failed:
+        if failed:
+            with suppress(Exception):  # the body's own exception is the one to tell
+                yield from self._facet._release(held.key, held.token)
+        elif not (yield from self._facet._release(held.key, held.token)) or lost:
             raise LockLost(f"the lock {held.key!r} was lost while it was held: the body may have run beside another")
 
     def __enter__(self) -> HeldLock:
@@ -102,3 +110,11 @@ class Hold:
         self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
     ) -> None:
         await arun(self._exit(kind is not None))
+
+
+def _caller() -> Hashable:
+    """Return who is at work here: an asyncio task, or a thread."""
+    with suppress(RuntimeError):  # no event loop
+        if task := asyncio.current_task():
+            return task
+    return threading.get_ident()

@@ -84,7 +84,7 @@ class SpoolReader:
             ends += sum(piece.count(b"\n") for piece in more)
             following += len(more)
         lines = b"".join(data).split(b"\n")[skipped : skipped + stop - start]
-        return [text(line, first=index == 0) for index, line in enumerate(lines, start)]
+        return text(b"\n".join(lines), first=start == 0).split("\n")
 
     def _read_all(self) -> Flow[str]:
         """Return the whole body as text, its line ends as they are. It holds all of it in memory."""
@@ -187,7 +187,7 @@ class _File(io.RawIOBase):
 
 
 def text(data: bytes, *, first: bool) -> str:
-    """Decode a whole line, or all; ``first``: it begins the body, so a byte order mark there is dropped."""
+    """Decode whole lines; ``first``: they begin the body, so a byte order mark there is dropped."""
     return data.decode("utf-8-sig" if first else "utf-8", "replace")
 
 

@@ -72,6 +72,14 @@ class SpoolPrimitives(ListingPrimitives):
         The first begins at, or before, the first byte of the line ``start``.
         """
 
+    @abstractmethod
+    def spool_purge_writing(self, limit: int) -> Action[int]:
+        """Take away up to ``limit`` blobs whose lease is over or that were abandoned; return how many went."""
+
+    @abstractmethod
+    def spool_purge_dropped(self, grace: int, limit: int) -> Action[int]:
+        """Take away up to ``limit`` blobs that were dropped ``grace`` milliseconds ago or more and that no use keeps."""
+
 
 class Spool(Facet[SpoolPrimitives]):
     """Keep large bodies of text or bytes by call id.

@@ -35,7 +35,14 @@ class StepContext:
         app: Any,
         calls: int,
     ) -> None:
-        self.store, self.task_id, self.step, self.turn, self.attempt, self.app = store, task_id, step, turn, attempt, app
+        self.store, self.task_id, self.step, self.turn, self.attempt, self.app = (
+            store,
+            task_id,
+            step,
+            turn,
+            attempt,
+            app,
+        )
         self._lease = lease
         self._calls, self._counting = calls, threading.Lock()
 

@@ -164,7 +164,9 @@ class Definition(Generic[S]):
             if model_calls and self.model_budget is None:
                 raise InvalidDefinition(self.where, f"step {step.name!r} makes model calls: give it a model_budget")
             if self.model_budget and model_calls > self.model_budget.per_attempt:
-                raise InvalidDefinition(self.where, f"step {step.name!r} makes more model calls than per_attempt allows")
+                raise InvalidDefinition(
+                    self.where, f"step {step.name!r} makes more model calls than per_attempt allows"
+                )
             self._declared.append(step)
             return step
 
@@ -176,7 +178,9 @@ class Definition(Generic[S]):
             raise InvalidDefinition(self.where, "has no steps")
         for step in self._declared:
             if step.replay == "reconcile" and step.reconciler is None:
-                raise InvalidDefinition(self.where, f"step {step.name!r} lacks its function: add @{step.name}.reconcile")
+                raise InvalidDefinition(
+                    self.where, f"step {step.name!r} lacks its function: add @{step.name}.reconcile"
+                )
         given = self.limits.max_attempts
         if given is not None and given < len(self._declared):
             raise InvalidDefinition(self.where, f"allows {given} attempts for {len(self._declared)} steps")

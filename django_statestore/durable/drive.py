@@ -65,8 +65,8 @@ class Drive(Generic[S]):
         opened = yield from Opening(self._definition, self._tasks, self._read, self._worker).open()
         if isinstance(opened, TaskRecord):
             return opened
-        opened.lease.hold()
         try:
+            yield from opened.lease.hold()
             while opened.record.status == "running":
                 yield from self._step(opened)
         finally:
@@ -92,9 +92,7 @@ class Drive(Generic[S]):
             if opened.reconciling and returned is NotDone:
                 result = None
             else:
-                result = result_of(
-                    returned, self._definition.encode, step=step.name, reconciling=opened.reconciling
-                )
+                result = result_of(returned, self._definition.encode, step=step.name, reconciling=opened.reconciling)
         except LeaseLost:
             raise
         except BaseException as error:
@@ -140,9 +138,7 @@ class Drive(Generic[S]):
 
     # -- the ways a step ends -----------------------------------------------------------------------------------------
 
-    def _commit(
-        self, opened: Opened[S], step: Step[S], result: Result[S], elapsed: int, *, unused: int
-    ) -> Flow[None]:
+    def _commit(self, opened: Opened[S], step: Step[S], result: Result[S], elapsed: int, *, unused: int) -> Flow[None]:
         record = opened.record
         save = self._save(opened, step, result, elapsed, unused)
         save = replace(save, forget_through=(yield from self._growth.forget(record, len(save.state))))

@@ -96,4 +96,3 @@ class TaskHandle(Generic[S]):
     refresh, arefresh = both(_refresh)
     run, arun = both(_run)
     cancel, acancel = both(_cancel)
-

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import secrets
 import socket
-import time
 from collections.abc import Hashable, Sequence
 from typing import TYPE_CHECKING, cast
 
 from ..contracts.reader import SpoolReader
 from ..contracts.source import Data
 from ..contracts.tasks import Position, Renewal, TaskPrimitives, TaskRecord
+from ..flow import Flow
 from ..renewer import Renewable, renewer
 from .text import clean
 
@@ -43,9 +43,9 @@ class TaskLease(Renewable):
     def position(self) -> Position:
         return Position(self.task, self.fence, self.save_seq)
 
-    def hold(self) -> None:
+    def hold(self) -> Flow[None]:
         """Have the lease renewed from now on, where that is possible."""
-        if self._backend.can_renew():
+        if (yield from self._backend.can_renew()):
             renewer.add(self)
 
     def let_go(self) -> None:
@@ -80,5 +80,3 @@ class TaskLease(Renewable):
 
     def close(self) -> None:
         self._backend.release_thread()
-
-

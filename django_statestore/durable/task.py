@@ -119,7 +119,7 @@ class DurableTask(Definition[S]):
         result, unless that was the last step. Inside a transaction it is asked when that commits. ``TaskFinished`` and
         ``TaskNotFound`` say that there is nothing to cancel.
         """
-        store, tasks, entry = self._place(namespace, task_id)
+        _, tasks, entry = self._place(namespace, task_id)
         because = clean(reason, 500)
         if not because:
             raise InvalidArgument("reason is empty: say why the task is cancelled")

@@ -161,7 +161,9 @@ class MailboxItem(models.Model):
         constraints = [models.UniqueConstraint(fields=["task", "key"], name="statestore_mailbox_key")]
         indexes = [
             models.Index(fields=["task", "seq"], name="statestore_mailbox_seq"),
-            models.Index(fields=["sent_at"], name="statestore_mailbox_new", condition=Q(seq__isnull=True, dropped=False)),
+            models.Index(
+                fields=["sent_at"], name="statestore_mailbox_new", condition=Q(seq__isnull=True, dropped=False)
+            ),
         ]
 
     def __str__(self) -> str:

@@ -50,6 +50,6 @@ def _hint_if_early(store: Store, tasks: TaskPrimitives, entry: Entry, record: Ta
     if record.finished or record.wake_at is None or record.worker:
         return
     early = int((record.wake_at - record.now).total_seconds() * 1000)
-    if 0 < early <= conf.get().sweep_every:
-        if not dispatch.send(store.alias, store.names, entry.key, queue=queue, countdown=early + 1):
-            tasks.task_unnotify(record.id).run()
+    soon = 0 < early <= conf.get().sweep_every
+    if soon and not dispatch.send(store.alias, store.names, entry.key, queue=queue, countdown=early + 1):
+        tasks.task_unnotify(record.id).run()

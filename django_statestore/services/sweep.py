@@ -64,6 +64,7 @@ def _sweep(store: Store, tasks: TaskPrimitives, swept: Swept) -> None:
         swept.applied += 1
     swept.revived += tasks.tasks_revive(fingerprints).run()
     if dispatch.active(store.alias):
+        dispatch.try_again()
         for _ in range(_BATCHES):
             batch = tasks.tasks_notify(fingerprints, settings.notify_grace, BATCH).run()
             for due in batch:

@@ -4,6 +4,7 @@ import importlib.util
 import os
 import shutil
 import tempfile
+import traceback
 from collections.abc import Generator
 
 import pytest
@@ -45,11 +46,27 @@ def find_postgres(config: pytest.Config) -> str:
     return server.url
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(fixturedef: pytest.FixtureDef[object]) -> Generator[None, object, object]:
+    """End the run at once if the test databases cannot be made: every test would report the same long traceback."""
+    try:
+        return (yield)
+    except Exception:
+        if fixturedef.argname == "django_db_setup":
+            pytest.exit(f"the test databases cannot be made\n{traceback.format_exc()}", returncode=1)
+        raise
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     if not_run := config.stash[NOT_RUN]:
-        terminalreporter.write_line(f"not run: {', '.join(not_run)}", yellow=True)
+        consequence = "; in CI that fails the run" if in_ci() else ""
+        terminalreporter.write_line(f"not run: {', '.join(not_run)}{consequence}", red=in_ci(), yellow=not in_ci())
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    if session.config.stash[NOT_RUN] and os.environ.get("CI", "").lower() not in ("", "0", "false"):
+    if session.config.stash[NOT_RUN] and in_ci():
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def in_ci() -> bool:
+    return os.environ.get("CI", "").lower() not in ("", "0", "false")

@@ -187,9 +187,10 @@ def test_bytes_are_copied(store: Store, call: Call) -> None:
 
 @pytest.mark.parametrize("call_id", ["", "a\0", "\ud800", "é" * 513])
 def test_what_is_no_call_id_is_refused(store: Store, call: Call, call_id: str) -> None:
-    for refuse in (lambda: call(store.spool.write, call_id, "a"), lambda: call(store.spool.read, call_id)):
-        with pytest.raises(InvalidKey, match="the call id"):
-            refuse()
+    with pytest.raises(InvalidKey, match="the call id"):
+        call(store.spool.write, call_id, "a")
+    with pytest.raises(InvalidKey, match="the call id"):
+        call(store.spool.read, call_id)
     with pytest.raises(InvalidKeyType):
         call(store.spool.delete, 7)  # type: ignore[arg-type]
 

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from django.db.models import F
 
 from django_statestore.exceptions import StateStoreError
 from django_statestore.models import SpoolBlob
@@ -40,6 +41,23 @@ def test_an_upload_that_pauses_too_long_is_purged_and_says_so(store: Store, call
         call(store.spool.write, "c", slow())
     assert call(store.spool.read, "c") == old
     assert states(store) == {"live": 1}
+
+
+@pytest.mark.parametrize("rest", [b"", b"more", BODY], ids=["nothing", "an-end", "another-piece"])
+def test_an_upload_that_a_purge_has_begun_to_take_can_not_be_finished(store: Store, call: Call, rest: bytes) -> None:
+    def slow() -> Iterator[bytes]:
+        yield BODY
+        age(store, "lease_until", HOUR)
+        condemned = SpoolBlob.objects.using(store.alias).exclude(lease_until=None)
+        assert condemned.update(dropped_at=F("lease_until")) == 1
+        yield rest
+
+    with pytest.raises(StateStoreError, match="SPOOL_LEASE"):
+        call(store.spool.write, "c", slow())
+    assert call(store.spool.read, "c") is None
+    assert states(store) == {"condemned": 1}
+    assert purge_writing(store) == 1
+    assert states(store) == {}
 
 
 def test_a_lease_that_is_over_but_not_purged_may_finish(store: Store, call: Call) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import pytest
@@ -20,8 +20,9 @@ pytestmark = pytest.mark.django_db(databases="__all__", transaction=True)
 THREADS = 8
 
 
-@pytest.fixture(params=[65_536, 50, 3], ids=["one-chunk", "one-piece", "long"], autouse=True)
-def chunk_size(request: pytest.FixtureRequest, store: Store) -> Iterator[None]:
+@pytest.fixture(params=[65_536, 50, 3], ids=["one-chunk", "one-piece", "long"])
+def every_way(request: pytest.FixtureRequest, store: Store) -> Iterator[None]:
+    """Write in each of the three ways: one statement, one transaction, or piece by piece."""
     with chunks_of(store, request.param):
         yield
 
@@ -47,6 +48,7 @@ def check_settled(store: Store) -> None:
     assert "writing" not in states(store)
 
 
+@pytest.mark.usefixtures("every_way")
 def test_writers_of_one_id(store: Store) -> None:
     over = threading.Event()
     left = threading.Semaphore(0)
@@ -74,6 +76,7 @@ def test_writers_of_one_id(store: Store) -> None:
     check_settled(store)
 
 
+@pytest.mark.usefixtures("every_way")
 def test_everything_at_once(store: Store) -> None:
     def work(seed: int) -> None:
         chance = random.Random(seed)
@@ -110,60 +113,49 @@ def test_exactly_one_delete_wins(store: Store) -> None:
     check_settled(store)
 
 
-@pytest.mark.parametrize("change", ["write", "delete", "clear"])
-def test_one_that_waited_for_a_transaction_sees_what_it_left(store: Store, change: str) -> None:
+@pytest.mark.usefixtures("every_way")
+def test_one_that_waited_for_a_transaction_sees_what_it_left(store: Store) -> None:
     """The other's blob was not there yet when the statement that waited began."""
-    store.spool.write("c", body(0, 0))
-    written = threading.Event()
-
-    def first() -> None:
-        with transaction.atomic(using=store.alias):
-            store.spool.write("c", body(1, 1))
-            written.set()
-            waiting.wait(0.3)
-
-    def second() -> None:
-        written.wait(20)
-        if change == "write":
-            store.spool.write("c", body(2, 2))
-        elif change == "delete":
-            assert store.spool.delete("c") is True
-        else:
-            store.spool.clear()
-
-    waiting = threading.Event()  # never set: it is how long the second is left to run into the first one's lock
-    at_once(first, second)
-    check_settled(store)
-    reader = store.spool.read("c")
-    if change == "write":
-        assert reader is not None
-        assert reader.read_bytes() == body(2, 2)
-    else:
-        assert reader is None
+    changes: dict[str, Callable[[], object]] = {
+        "write": lambda: store.spool.write("c", body(2, 2)),
+        "delete": lambda: store.spool.delete("c"),
+        "clear": lambda: store.spool.clear(),
+    }
+    for name, change in changes.items():
+        store.spool.write("c", body(0, 0))
+        beside(store, lambda: store.spool.write("c", body(1, 1)), change)
+        check_settled(store)
+        reader = store.spool.read("c")
+        assert (reader and reader.read_bytes()) == (body(2, 2) if name == "write" else None)
 
 
-def test_a_write_beside_a_delete_that_is_not_committed(store: Store) -> None:
+@pytest.mark.usefixtures("every_way")
+def test_a_write_that_waited_for_a_delete(store: Store) -> None:
     old = store.spool.write("c", body(0, 0))
-    deleted = threading.Event()
-
-    def first() -> None:
-        with transaction.atomic(using=store.alias):
-            store.spool.delete("c")
-            deleted.set()
-            waiting.wait(0.3)
-
-    def second() -> None:
-        deleted.wait(20)
-        store.spool.write("c", body(2, 2))
-
-    waiting = threading.Event()
-    at_once(first, second)
+    beside(store, lambda: store.spool.delete("c"), lambda: store.spool.write("c", body(2, 2)))
     check_settled(store)
     reader = store.spool.read("c")
     assert reader is not None
     assert reader.read_bytes() == body(2, 2)
     assert old.read_bytes() == body(0, 0)
     assert states(store) == {"live": 1, "dropped": 1}
+
+
+def beside(store: Store, in_a_transaction: Callable[[], object], waits_for_it: Callable[[], object]) -> None:
+    """Let the second run into the locks of the first, which commits only then."""
+    done, never = threading.Event(), threading.Event()
+
+    def first() -> None:
+        with transaction.atomic(using=store.alias):
+            in_a_transaction()
+            done.set()
+            never.wait(0.2)
+
+    def second() -> None:
+        done.wait(20)
+        waits_for_it()
+
+    at_once(first, second)
 
 
 def test_writers_of_many_ids_do_not_wait_for_each_other_in_vain(store: Store) -> None:

@@ -111,7 +111,7 @@ def test_an_asynchronous_iterable(store: Store) -> None:
 def test_an_asynchronous_iterable_needs_the_asynchronous_form(store: Store) -> None:
     source = later(b"a")
     with pytest.raises(ValueNotSerializable, match=r"awrite\(\)"):
-        store.spool.write("c", source)  # type: ignore[arg-type]
+        store.spool.write("c", source)
     asyncio.run(close(source))
     assert states(store) == {}
 
@@ -145,7 +145,7 @@ def test_other_data_is_refused_and_nothing_is_written(store: Store, call: Call, 
 def test_a_text_file_on_disk_is_refused(store: Store, call: Call, tmp_path: Path) -> None:
     (tmp_path / "body").write_text("text")
     with (tmp_path / "body").open() as file, pytest.raises(ValueNotSerializable, match="text file"):
-        call(store.spool.write, "c", file)
+        call(store.spool.write, "c", file)  # type: ignore[arg-type]
 
 
 class Broken(Exception):
@@ -175,7 +175,7 @@ def test_a_source_that_fails_leaves_the_old_entry(store: Store, call: Call, afte
 def test_an_item_that_is_no_bytes_leaves_the_old_entry(store: Store, call: Call) -> None:
     old = call(store.spool.write, "c", "old")
     with pytest.raises(ValueNotSerializable, match=r"data\[40\]"):
-        call(store.spool.write, "c", [*in_pieces(12), "text"])
+        call(store.spool.write, "c", [*in_pieces(12), "text"])  # type: ignore[list-item]
     assert call(store.spool.read, "c") == old
 
 

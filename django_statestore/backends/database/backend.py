@@ -36,8 +36,8 @@ class DatabaseBackend(
 ):
     """Keep state in a database of the project: the strict store.
 
-    ``database`` is the alias in ``DATABASES``. ``prepare``: prepare our own statements on PostgreSQL with psycopg 3; None
-    (the default) does so unless ``DISABLE_SERVER_SIDE_CURSORS`` says that a transaction pooler stands before it.
+    ``database`` is the alias in ``DATABASES``. ``prepare``: prepare our own statements on PostgreSQL with psycopg 3;
+    None (the default) does so unless ``DISABLE_SERVER_SIDE_CURSORS`` says that a transaction pooler stands before it.
     """
 
     def __init__(

@@ -137,7 +137,9 @@ class Database:
                     if ours and not lost:
                         lost = True
                         continue
-                raise StoreUnavailable(f"the database {self.alias!r} is not available: {type(error).__name__}") from error
+                raise StoreUnavailable(
+                    f"the database {self.alias!r} is not available: {type(error).__name__}"
+                ) from error
 
     def execute(self, template: str, parameters: Parameters) -> list[Row]:
         """Send one statement and return its rows, over the cheapest cursor that hides nothing from Django."""
@@ -166,9 +168,7 @@ class Database:
             connection.close_if_health_check_failed()
             connection.ensure_connection()
         except Error as error:
-            raise StoreUnavailable(
-                f"the database {self.alias!r} cannot be reached: {type(error).__name__}"
-            ) from error
+            raise StoreUnavailable(f"the database {self.alias!r} cannot be reached: {type(error).__name__}") from error
 
     @staticmethod
     def _through_django(connection: BaseDatabaseWrapper, statement: Statement, parameters: Parameters) -> list[Row]:

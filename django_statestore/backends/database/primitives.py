@@ -31,8 +31,8 @@ class DatabasePrimitives:
         """Send a statement that returns a row for each one it changed, and return whether it changed any."""
         return bool(self.database.execute(template, parameters))
 
-    def can_renew(self) -> bool:
-        return self.database.renews
+    def can_renew(self) -> Action[bool]:
+        return Call(lambda: self.database.renews)
 
     def release_thread(self) -> None:
         self.database.connection.close()

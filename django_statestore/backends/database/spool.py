@@ -67,6 +67,7 @@ POINT = "update statestore_spool_entry set blob_id = %(blob)s where digest = %(i
 
 DROP = "update statestore_spool_blob set dropped_at = {now} where id = %(blob)s"
 
+# The order of the locks is the same as over a transaction: ``exists`` has the entry come first.
 STORE_CHAINED = f"""
 with seen as materialized (select blob_id from statestore_spool_entry where digest = %(id)s),
 entry as (

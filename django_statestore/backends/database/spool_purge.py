@@ -69,17 +69,12 @@ on conflict (task_id, blob_id) do nothing
 
 
 class SpoolPurgeStatements(DatabasePrimitives):
-    """Give what a purge, and a fork, do to blobs."""
+    """Fill in what a purge does to blobs, and what a fork does."""
 
     def spool_purge_writing(self, limit: int) -> Action[int]:
-        """Take away up to ``limit`` blobs whose upload is over its lease or was abandoned; return how many went."""
         return Call(self._purge, CONDEMN_WRITING, {"limit": limit})
 
     def spool_purge_dropped(self, grace: int, limit: int) -> Action[int]:
-        """Take away up to ``limit`` blobs that were dropped over ``grace`` milliseconds ago and that no task uses.
-
-        Returns how many went.
-        """
         return Call(self._purge, CONDEMN_DROPPED, {"grace": grace, "limit": limit})
 
     def spool_copy_uses(self, source: int, target: int) -> None:

@@ -129,7 +129,7 @@ class SweepStatements(DatabasePrimitives, TaskPrimitives):
         for task in found:
             with self.database.transaction():
                 for table in _PARTS:
-                    self.rows(f"delete from {table} where task_id = %(task)s", {"task": task})  # noqa: S608
+                    self.rows(f"delete from {table} where task_id = %(task)s", {"task": task})
                 self.rows("delete from statestore_task where id = %(task)s", {"task": task})
         return len(found)
 

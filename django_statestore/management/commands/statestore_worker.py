@@ -14,8 +14,8 @@ from django_statestore.services.work import Worker
 
 class Command(BaseCommand):
     help = (
-        "Drive due durable tasks, sweep and purge, until stopped. Run as many as you like. On SIGTERM or Ctrl-C the step "
-        "at hand is finished and saved; a second signal ends the process at once, and another worker resumes."
+        "Drive due durable tasks, sweep and purge, until stopped. Run as many as you like. On SIGTERM or Ctrl-C the "
+        "step at hand is finished and saved; a second signal ends the process at once, and another worker resumes."
     )
 
     def add_arguments(self, parser: CommandParser) -> None:

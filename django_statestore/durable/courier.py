@@ -1,0 +1,76 @@
+"""How a message is handed to a broker that may keep silent: no caller waits longer than ``PATIENCE``.
+
+Client libraries differ in what they do about a silent peer: py-amqp gives up after four seconds, redis-py never does.
+So each message is handed over by a thread of its own, which is left behind if it hangs. A broker that has failed is then
+left alone for a while: an outage costs one caller its patience now and then, not every caller every time.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import threading
+import time
+from collections.abc import Callable
+
+from django.db import connections
+
+PATIENCE = 2.0
+"""Seconds that a caller waits for a message to be handed over."""
+
+SHORTEST_REST, LONGEST_REST = 5.0, 60.0
+"""Seconds without a try after a failure; they double from one failure to the next."""
+
+
+class Courier:
+    """Hand messages to one broker. Threads may share it; a process that forks inherits what is known of the broker."""
+
+    def __init__(self) -> None:
+        self._rest = SHORTEST_REST
+        self._resting_until = 0.0
+
+    @property
+    def resting(self) -> bool:
+        """Return whether the broker has failed so lately that no message is handed over."""
+        return time.monotonic() < self._resting_until
+
+    def rest(self) -> float:
+        """Leave the broker alone for a while, and return the seconds."""
+        seconds, self._rest = self._rest, min(self._rest * 2, LONGEST_REST)
+        self._resting_until = time.monotonic() + seconds
+        return seconds
+
+    def wake(self) -> None:
+        """Try the next message whatever happened before."""
+        self._resting_until = 0.0
+
+    def carry(self, hand_over: Callable[[], object]) -> None:
+        """Do ``hand_over`` in another thread; raises what it raises, or ``TimeoutError`` when patience is over.
+
+        What timed out may still be done later.
+        """
+        errand = _Errand(hand_over)
+        threading.Thread(target=errand.run, name="statestore-courier", daemon=True).start()
+        if not errand.done.wait(PATIENCE):
+            raise TimeoutError("the broker kept silent")
+        if errand.error is not None:
+            raise errand.error
+        self._rest = SHORTEST_REST
+
+
+class _Errand:
+    """Hold one message on its way."""
+
+    def __init__(self, hand_over: Callable[[], object]) -> None:
+        self._hand_over = hand_over
+        self._context = contextvars.copy_context()  # what traces and log lines of the caller go by
+        self.done = threading.Event()
+        self.error: Exception | None = None
+
+    def run(self) -> None:
+        try:
+            self._context.run(self._hand_over)
+        except Exception as error:
+            self.error = error
+        finally:
+            self.done.set()
+            connections.close_all()  # this thread's own: a receiver of Celery's signals may have opened one

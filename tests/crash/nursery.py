@@ -1,0 +1,140 @@
+"""Workers that die: each is a fork of one prepared child, so a death costs milliseconds instead of an interpreter.
+
+The child that forks holds no connection; a fork opens its own, as a prefork worker does.
+"""
+
+import os
+import signal
+import traceback
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from django.db import connections
+from django.test import override_settings
+
+from django_statestore import Store, stores
+from django_statestore.contracts.tasks import Committed, Position, Save
+from django_statestore.durable import TaskHandle
+from django_statestore.durable.task import engine_of
+from django_statestore.flow import Action, Call
+from django_statestore.testing import CrashPoints, age
+from tests.crash.journey import JOURNEYS, START, Trip
+from tests.crash.ledger import Ledger, Outside
+
+LEASE = 60
+
+# The one other thread of a child waits for its parent's word and holds no lock: a fork is safe beside it.
+warnings.filterwarnings("ignore", category=DeprecationWarning, message=".*multi-threaded")
+
+
+def configure(**values: object) -> None:
+    """Set STATESTORE for the rest of this process, without hints."""
+    override_settings(STATESTORE={"HINTS": False, **values}).enable()
+
+
+def fork(work: Callable[[], object]) -> int:
+    """Do `work` in a fork and return its exit status, negative for a signal."""
+    pid = spawn(work)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+def spawn(work: Callable[[], object]) -> int:
+    assert all(connection.connection is None for connection in connections.all(initialized_only=True))
+    pid = os.fork()
+    if pid:
+        return pid
+    try:
+        work()
+    except BaseException:
+        traceback.print_exc()
+        os._exit(1)
+    os._exit(0)
+
+
+def die(work: Callable[[], object], what: str) -> None:
+    """Do `work` in a fork that does not survive it."""
+    status = fork(work)
+    assert status == -signal.SIGKILL, f"status {status} instead of a death at {what}"
+
+
+# -- what they do -----------------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def reporting(store: Store, ledger: Ledger) -> Iterator[None]:
+    """Write every save into the ledger once its commit has returned, as a worker that prints what it did."""
+    backend = engine_of(store)
+    commit = backend.task_commit
+
+    def task_commit(at: Position, save: Save) -> Action[Committed | None]:
+        def work() -> Committed | None:
+            committed = commit(at, save).run()
+            if committed is not None:
+                ledger.write("saved", save.step, at.save_seq + 1, save.state)
+            return committed
+
+        return Call(work)
+
+    backend.task_commit = task_commit  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        del backend.task_commit
+
+
+def travel(alias: str, namespace: str, ledger: Ledger, points: CrashPoints, *, aged: float = 0) -> TaskHandle[Trip]:
+    """Start the task or find it started, and drive it to its end; its id is the name of its ledger."""
+    store, journey, task_id = stores[alias].namespace(namespace), JOURNEYS[alias], ledger.path.name
+    if aged:
+        age(store, aged)
+    with points, reporting(store, ledger):
+        journey.start(START, task_id=task_id, namespace=[namespace])
+        handle = journey.run(task_id, namespace=[namespace], app=Outside(ledger, points))
+        points.here("the worker has returned")
+    return handle
+
+
+def points_of(alias: str, namespace: str, ledger: Ledger, *, aged: float = 0) -> list[str]:
+    """Travel without dying and return the points that were passed.
+
+    This process itself does, so that its forks find everything imported and prepared.
+    """
+    points = CrashPoints()
+    travel(alias, namespace, ledger, points, aged=aged)
+    connections.close_all()
+    return points.passed
+
+
+def kill_everywhere(alias: str, namespace: str, folder: Path) -> list[str]:
+    """Let one worker die at each point of a journey of its own; return the points."""
+    configure()
+    names = points_of(alias, namespace, Ledger(folder / "whole"))
+    for number, name in enumerate(names):
+        ledger = Ledger(folder / f"killed-{number}")
+        die(lambda: travel(alias, namespace, ledger, CrashPoints(number)), name)  # noqa: B023
+    return names
+
+
+def kill_twice(alias: str, folder: Path) -> list[tuple[str, str, str]]:
+    """Let a worker die inside each reconcile step, and its successor at each of its own points.
+
+    Return the namespace (a journey each, for time passes in a whole namespace) and the two points of every pair.
+    """
+    configure()
+    names = points_of(alias, f"{folder.name}-whole", Ledger(folder / "whole"))
+    pairs = []
+    for first, name in enumerate(names):
+        if name.startswith(("inside book", "inside pay")):
+            namespace = f"{folder.name}-{first}"
+            ledger = Ledger(folder / namespace)
+            die(lambda: travel(alias, namespace, ledger, CrashPoints(first)), name)  # noqa: B023
+            again = points_of(alias, namespace, ledger, aged=LEASE)
+            for second, after in enumerate(again):
+                namespace = f"{folder.name}-{first}-{second}"
+                ledger = Ledger(folder / namespace)
+                die(lambda: travel(alias, namespace, ledger, CrashPoints(first)), name)  # noqa: B023
+                die(lambda: travel(alias, namespace, ledger, CrashPoints(second), aged=LEASE), after)  # noqa: B023
+                pairs.append((namespace, name, after))
+    return pairs

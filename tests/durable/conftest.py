@@ -1,0 +1,110 @@
+"""Definitions for the tests of the engine, on each store in turn."""
+
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from django_statestore import Store, flow, stores
+from django_statestore.contracts.tasks import Position, TaskPrimitives, TaskRecord
+from django_statestore.durable import DurableTask, TaskHandle
+from django_statestore.durable.drive import Drive
+from django_statestore.durable.registry import unregister
+from django_statestore.durable.task import engine_of
+from django_statestore.models import Snapshot
+from django_statestore.testing import age
+from tests.calling import Call
+
+
+@dataclass(frozen=True)
+class State:
+    """The state of the tests' tasks: what ran, in order."""
+
+    ran: tuple[str, ...] = ()
+    n: int = 0
+
+    def then(self, what: str, n: int | None = None) -> "State":
+        return State((*self.ran, what), self.n if n is None else n)
+
+
+@dataclass
+class Bench:
+    """Make definitions on one store and drive their tasks in one form."""
+
+    alias: str
+    store: Store
+    call: Call
+    definitions: list[DurableTask[Any]] = field(default_factory=list)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        return self.store.names
+
+    def define(self, id: str = "", **options: Any) -> DurableTask[State]:
+        defaults: dict[str, Any] = {"revision": "1", "deadline": 3600, "state": State, "store": self.alias}
+        definition: DurableTask[State] = DurableTask(id or f"test.{uuid.uuid4().hex[:8]}", **(defaults | options))
+        self.definitions.append(definition)
+        return definition
+
+    def start(self, task: DurableTask[State], task_id: str = "t", state: State | None = None) -> TaskHandle[State]:
+        return self.call(task.start, State() if state is None else state, task_id=task_id, namespace=self.names)
+
+    def run(self, task: DurableTask[State], task_id: str = "t", **options: Any) -> TaskHandle[State]:
+        return self.call(task.run, task_id, namespace=self.names, **options)
+
+    def get(self, task: DurableTask[State], task_id: str = "t") -> TaskHandle[State]:
+        return self.call(task.get, task_id, namespace=self.names)
+
+    def cancel(self, task: DurableTask[State], reason: str = "enough", task_id: str = "t") -> TaskHandle[State]:
+        return self.call(task.cancel, task_id, reason, namespace=self.names)
+
+    def record(self, task_id: str = "t") -> TaskRecord:
+        record = self.engine.task_read(self.store.durable.entry(task_id)).run()
+        assert record is not None
+        return record
+
+    def outcomes(self, task_id: str = "t") -> list[tuple[str, str]]:
+        """Return (step, outcome) of each kept save, the oldest first."""
+        saves = Snapshot.objects.using(self.alias).filter(task_id=self.record(task_id).id)
+        return list(saves.order_by("save_seq").values_list("step", "outcome"))
+
+    def age(self, seconds: float) -> None:
+        age(self.store, seconds)
+
+    def one_step(self, task: DurableTask[State], task_id: str = "t") -> None:
+        """Drive the task for one step, as a worker that was told to stop does."""
+        flow.run(self.drive(task, task_id, stopping=lambda: True).run())
+
+    def drive(self, task: DurableTask[State], task_id: str = "t", **options: Any) -> Drive[State]:
+        return Drive(task, self.store, self.engine, self.store.durable.entry(task_id), **options)
+
+    def die(self, task: DurableTask[State], task_id: str = "t", calls: int = 0) -> Position:
+        """Do what a worker had done that dies inside the next step, and let its lease lapse."""
+        record = self.record(task_id)
+        interrupted = record.status == "running"
+        enter = not (interrupted and task.steps[record.step_index].replay == "reconcile")
+        at = Position(record.id, record.fence, record.save_seq)
+        grant = self.engine.task_claim(at, "a worker that died", 60_000, enter=enter, calls=calls).run()
+        assert grant is not None, "the task was not due"
+        self.age(61)
+        return Position(record.id, grant.fence, record.save_seq)
+
+    @property
+    def engine(self) -> TaskPrimitives:
+        return engine_of(self.store)
+
+
+@pytest.fixture(autouse=True)
+def no_hints(settings: Any) -> None:
+    """Send no messages: these tests drive the tasks themselves."""
+    settings.STATESTORE = {"HINTS": False}
+
+
+@pytest.fixture
+def bench(alias: str, store: Store, call: Call) -> Iterator[Bench]:
+    bench = Bench(alias, stores[alias].at(store.names), call)
+    yield bench
+    for definition in bench.definitions:
+        unregister(definition)
