@@ -64,6 +64,10 @@ class InvalidArgument(StateStoreError, ValueError):
     """Another argument is out of its bounds; the message names it."""
 
 
+class InvalidArgumentType(InvalidArgument, TypeError):
+    """Another argument is of the wrong type; the message names it."""
+
+
 class ValueNotSerializable(StateStoreError, TypeError, ValueError):
     """A value would not come back equal and of the same type, so it is refused."""
 
@@ -116,6 +120,10 @@ class LockLost(StateStoreError):
 
 class BlobGone(StateStoreError, LookupError):
     """The bytes of a spool reader have been purged since it was made; read the entry anew."""
+
+
+class UploadLapsed(StateStoreError, TimeoutError):
+    """A source paused for longer than ``STATESTORE["SPOOL_LEASE"]``, and the purge took what it had given."""
 
 
 # -- durable tasks ----------------------------------------------------------------------------------------------------

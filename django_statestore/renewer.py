@@ -1,7 +1,7 @@
 """The one thread of a process that renews whatever leases the process holds.
 
 Leases are renewed in groups, one call for all leases of a backend, at a third of their life time. The thread starts
-with the first lease, ends when none is left for a while, and is made anew after a fork.
+with the first lease, lets its connections go when none is left, ends soon after, and is made anew after a fork.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Hashable, Sequence
+from contextlib import suppress
 
 from .flow import Action
 
@@ -74,6 +75,7 @@ class Renewer:
         self._leases: set[Renewable] = set()
         self._thread: threading.Thread | None = None
         self._sleeping_for = 0.0
+        self._opened: dict[Hashable, Renewable] = {}
 
     def add(self, lease: Renewable) -> None:
         """Renew ``lease`` from now on."""
@@ -89,33 +91,44 @@ class Renewer:
         """Renew ``lease`` no more."""
         with self._changed:
             self._leases.discard(lease)
+            if self._opened and not self._leases:
+                self._changed.notify()
 
     def _work(self) -> None:
-        closing: dict[Hashable, Renewable] = {}
-        idle_since = time.monotonic()
-        while True:
-            with self._changed:
-                now = time.monotonic()
-                if self._leases:
-                    idle_since = now
-                elif now - idle_since >= _IDLE:
-                    self._thread = None
-                    break
-                due = [lease for lease in self._leases if now >= _next_at(lease)]
-                if not due:
-                    soonest = min((_next_at(lease) for lease in self._leases), default=now + _IDLE)
-                    self._sleeping_for = max(0.0, soonest - now)
-                    self._changed.wait(self._sleeping_for)
-                    self._sleeping_for = 0.0
-                    continue
+        while (due := self._wait()) is not None:
             groups: dict[Hashable, list[Renewable]] = {}
             for lease in due:
                 groups.setdefault(lease.group, []).append(lease)
             for group, leases in groups.items():
-                closing[group] = leases[0]
+                self._opened[group] = leases[0]
                 self._renew(leases)
-        for lease in closing.values():
-            lease.close()
+            if not due:
+                self._close()
+
+    def _wait(self) -> list[Renewable] | None:
+        """Wait for leases that are due; an empty list: no lease is left; None: none for a while, so the thread ends."""
+        with self._changed:
+            idle_until = time.monotonic() + _IDLE
+            while True:
+                now = time.monotonic()
+                due = [lease for lease in self._leases if now >= _next_at(lease)]
+                if due or (self._opened and not self._leases):
+                    return due
+                if self._leases:
+                    idle_until = now + _IDLE
+                elif now >= idle_until:
+                    self._thread = None
+                    return None
+                soonest = min((_next_at(lease) for lease in self._leases), default=idle_until)
+                self._sleeping_for = max(0.0, soonest - now)
+                self._changed.wait(self._sleeping_for)
+                self._sleeping_for = 0.0
+
+    def _close(self) -> None:
+        # At once: an open connection would keep a test database from being dropped.
+        while self._opened:
+            with suppress(Exception):
+                self._opened.popitem()[1].close()
 
     def _renew(self, leases: list[Renewable]) -> None:
         started = time.monotonic()

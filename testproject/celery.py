@@ -12,14 +12,16 @@ app.config_from_object("django.conf:settings", namespace="CELERY")
 app.autodiscover_tasks()
 
 
-@app.on_after_configure.connect
+def make_folders() -> None:
+    """Make the folders that stand for a broker."""
+    for folder in ("messages", "processed", "control"):
+        Path(settings.BROKER, folder).mkdir(parents=True, exist_ok=True)
+
+
 def prepare(sender: Celery, **kwargs: object) -> None:
     """Schedule the sweep and the purge, and have a broker."""
     sender.conf.beat_schedule |= beat_schedule()
     make_folders()
 
 
-def make_folders() -> None:
-    """Make the folders that stand for a broker."""
-    for folder in ("messages", "processed", "control"):
-        Path(settings.BROKER, folder).mkdir(parents=True, exist_ok=True)
+app.on_after_configure.connect(prepare)

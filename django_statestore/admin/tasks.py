@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from django.contrib import admin
 from django.contrib.admin import display
-from django.db.models import QuerySet
+from django.db.models import Model, QuerySet
 from django.http import HttpRequest
+from django.utils.formats import date_format
+from django.utils.text import Truncator
+from django.utils.timezone import localtime
 from django.utils.translation import gettext_lazy as _
 
 from ..durable.registry import known_fingerprints
@@ -19,17 +23,33 @@ if TYPE_CHECKING:
 else:
     _ModelAdmin, _Inline = admin.ModelAdmin, admin.TabularInline
 
+NOTHING = "-"
+"""What stands for no value; Django puts it into lists by itself, but not into the page of a task."""
+
+
+def _instant(model: type[Model], name: str) -> Callable[[Any, Any], str]:
+    """Make a column that shows an instant to the second: Django's own format ends with the minute."""
+
+    @display(description=model._meta.get_field(name).verbose_name, ordering=name)  # type: ignore[union-attr]
+    def shown(self: Any, row: Any) -> str:
+        value = getattr(row, name)
+        return NOTHING if value is None else date_format(localtime(value), "Y-m-d H:i:s")
+
+    return shown
+
 
 class SavedSteps(_Inline):
     """Show the kept saves of a task, the newest first; at most 20 are ever kept."""
 
     model = Snapshot
     fields = readonly_fields = (
-        "save_seq", "step", "turn", "attempts", "outcome", "milliseconds", "size", "worker", "saved_at",
+        "save_seq", "step", "turn", "attempts", "outcome", "milliseconds", "size", "worker", "saved",
     )  # fmt: skip
     ordering = ("-save_seq",)
     extra = 0
     can_delete = False
+
+    saved = _instant(Snapshot, "saved_at")
 
     def get_queryset(self, request: HttpRequest) -> QuerySet[Snapshot]:
         return super().get_queryset(request).defer("state")
@@ -46,15 +66,8 @@ class TaskAdmin(_ModelAdmin):
     """Show durable tasks. Nothing can be added, changed or deleted by hand."""
 
     list_display = (
-        "key",
-        "namespace",
-        "definition",
-        "status",
-        "next_step",
-        "attempts_used",
-        "progress_shown",
-        "reason",
-    )
+        "key", "namespace", "definition", "status", "next_step", "attempts_used", "percent", "short_reason",
+    )  # fmt: skip
     list_filter = ("status",)
     search_fields = ("=key",)
     search_help_text = _("The exact id of a task")
@@ -64,9 +77,14 @@ class TaskAdmin(_ModelAdmin):
     inlines = (SavedSteps,)
     fields = readonly_fields = (
         "key", "namespace", "definition", "revision", "status", "reason", "next_step", "turn", "attempts_used",
-        "deadline", "wake_at", "worker", "fence", "claims", "progress_shown", "cancel_requested", "last_error",
-        "created_at", "finished_at",
+        "ends_by", "due", "worker", "fence", "claims", "progress_shown", "cancel_requested", "last_error", "started",
+        "finished",
     )  # fmt: skip
+
+    ends_by = _instant(Task, "deadline")
+    due = _instant(Task, "wake_at")
+    started = _instant(Task, "created_at")
+    finished = _instant(Task, "finished_at")
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
@@ -90,6 +108,14 @@ class TaskAdmin(_ModelAdmin):
     def attempts_used(self, task: Task) -> str:
         return f"{task.attempts} / {task.max_attempts}"
 
-    @display(description=_("progress"), empty_value="-")
-    def progress_shown(self, task: Task) -> str | None:
-        return None if task.progress is None else f"{task.progress:.0%} {task.progress_text}".strip()
+    @display(description=_("progress"))
+    def percent(self, task: Task) -> str:
+        return NOTHING if task.progress is None else f"{task.progress:.0%}"
+
+    @display(description=_("reason"))
+    def short_reason(self, task: Task) -> str:
+        return Truncator(task.reason).chars(40) or NOTHING
+
+    @display(description=_("progress"))
+    def progress_shown(self, task: Task) -> str:
+        return NOTHING if task.progress is None else f"{task.progress:.0%} {task.progress_text}".strip()

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
-from ..exceptions import InvalidArgument
+from ..exceptions import InvalidArgument, InvalidArgumentType
 from ..flow import Flow, both
 from .reader import SpoolReader, text, whole_number
 
@@ -106,7 +106,7 @@ def _matcher(pattern: str | Searcher, ignore_case: bool) -> Callable[[str], obje
     if ignore_case:
         raise InvalidArgument("ignore_case goes with plain text; a compiled pattern has a flag of its own")
     if isinstance(pattern, re.Pattern) and not isinstance(pattern.pattern, str):
-        raise TypeError("pattern is compiled from bytes, but lines are text")
+        raise InvalidArgumentType("pattern is compiled from bytes, but lines are text")
     if not callable(getattr(pattern, "search", None)):
-        raise TypeError(f"pattern is a {type(pattern).__name__}: give text, or a compiled pattern")
+        raise InvalidArgumentType(f"pattern is a {type(pattern).__name__}: give text, or a compiled pattern")
     return pattern.search

@@ -82,10 +82,10 @@ class Facet(Generic[Primitives]):
         ``prefix`` is text, not a pattern. ``cursor`` is the one of the page before; entries that come or go meanwhile
         are seen or not, the others each once. ``limit`` is 1 to 1,000.
         """
-        if not 1 <= limit <= 1000:
-            raise InvalidArgument("limit must be from 1 to 1000")
+        if type(limit) is not int or not 1 <= limit <= 1000:
+            raise InvalidArgument("limit must be a whole number from 1 to 1000")
         for text in (prefix, cursor):
-            if text:
+            if text not in ("", None):
                 check_text(text, "prefix or cursor")
         items = yield from self._backend.entries_scan(self.name, self._scope.namespace, prefix, cursor or "", limit + 1)
         more = len(items) > limit

@@ -52,7 +52,7 @@ class Claim:
     def _confirm(self) -> Flow[bool]:
         """Mark the event as handled until its window ends. Joins the caller's transaction on a database.
 
-        False: the claim is not yours (any more): another took over after your lease ran out.
+        False: the claim is not yours (any more): another took over after your lease ran out, or the window ended too.
         """
         return (yield from self._facet._settle(self.key, self.token, done=True))
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ..exceptions import BlobGone, InvalidArgument
+from ..exceptions import BlobGone, InvalidArgument, InvalidArgumentType
 from ..flow import Flow, arun, both, run
 from .blob import PIECE, Blob, Chunk
 
@@ -194,7 +194,7 @@ def text(data: bytes, *, first: bool) -> str:
 def whole_number(value: object, what: str) -> int:
     """Return an int as it is; another type, also a boolean, is a ``TypeError``."""
     if isinstance(value, bool) or not isinstance(value, int):
-        raise TypeError(f"{what} is a {type(value).__name__}, not an int")
+        raise InvalidArgumentType(f"{what} is a {type(value).__name__}, not an int")
     return value
 
 

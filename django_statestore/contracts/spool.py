@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Any
 
 from .. import conf
-from ..exceptions import BlobGone, InvalidArgument, StateStoreError
+from ..exceptions import BlobGone, InvalidArgument, UploadLapsed
 from ..flow import Action, Flow, both
 from ..keys import Entry, check_text
 from .base import Facet, ListingPrimitives
@@ -78,7 +78,7 @@ class SpoolPrimitives(ListingPrimitives):
 
     @abstractmethod
     def spool_purge_dropped(self, grace: int, limit: int) -> Action[int]:
-        """Take away up to ``limit`` blobs that were dropped ``grace`` milliseconds ago or more and that no use keeps."""
+        """Take away up to ``limit`` blobs dropped ``grace`` milliseconds ago that no use keeps; return the count."""
 
 
 class Spool(Facet[SpoolPrimitives]):
@@ -101,7 +101,7 @@ class Spool(Facet[SpoolPrimitives]):
         What fits in some 1 MB is written in one step. More is written as it comes, each piece committed by itself, so
         no transaction is held while the source is asked (unless the caller has one open). A source may pause for
         ``STATESTORE["SPOOL_LEASE"]`` between two items; after a longer pause the purge may have taken what was
-        written, and ``StateStoreError`` is raised.
+        written, and ``UploadLapsed`` is raised.
         """
         return (yield from self._upload(call_id, data, None))
 
@@ -132,7 +132,7 @@ class Spool(Facet[SpoolPrimitives]):
                 else:
                     written = yield from backend.spool_append(blob, chunks, lease)
                 if not written:
-                    raise StateStoreError(
+                    raise UploadLapsed(
                         f"the upload of {call_id!r} paused for longer than STATESTORE['SPOOL_LEASE'] and was purged: "
                         "write it again, with a longer lease or a faster source"
                     )

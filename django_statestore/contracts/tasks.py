@@ -99,8 +99,8 @@ class TaskRecord:
 
     @property
     def parked(self) -> bool:
-        """Return whether the task waits for an operator."""
-        return not self.finished and self.wake_at is None
+        """Return whether the task waits for an operator; not where it was asked to end."""
+        return not self.finished and bool(self.reason) and self.cancel_requested is None
 
     @property
     def leased(self) -> bool:
@@ -110,6 +110,16 @@ class TaskRecord:
     @property
     def due(self) -> bool:
         return self.wake_at is not None and self.wake_at <= self.now
+
+    @property
+    def restful(self) -> bool:
+        """Return whether the task is parked, or must not be woken yet, though it looks due."""
+        return self.parked or (self.resume_at is not None and self.resume_at > self.now and not self.overdue)
+
+    @property
+    def overdue(self) -> bool:
+        """Return whether its deadline has passed."""
+        return self.deadline is not None and self.deadline <= self.now
 
     @property
     def attempt(self) -> int:
@@ -208,6 +218,8 @@ class Failure:
     """The step left because of a cancel or the deadline: the task ends, with its old state."""
     reason: str
     """The reason where it ends."""
+    open_step: str
+    """What is said of the open step behind the reason of a cancel that comes true now."""
     keep_claims: bool
     """A reconcile that raises leaves the count that parks it at last."""
     notify: int | None
@@ -304,6 +316,10 @@ class TaskPrimitives(RenewingBackend):
     @abstractmethod
     def task_park(self, at: Position, reason: str, *, ready: bool = False) -> Action[bool]:
         """Park a due task, or the lease's own; ``ready``: its open step is known not to be done."""
+
+    @abstractmethod
+    def task_restore(self, at: Position) -> Action[bool]:
+        """Put back what a lapsed lease of the contract hid: that the task is parked, or not to be woken yet."""
 
     @abstractmethod
     def task_let_go(self, at: Position, reason: str, note: str, *, pause: int, grace: int) -> Action[bool]:

@@ -1,8 +1,8 @@
 """How a message is handed to a broker that may keep silent: no caller waits longer than ``PATIENCE``.
 
 Client libraries differ in what they do about a silent peer: py-amqp gives up after four seconds, redis-py never does.
-So each message is handed over by a thread of its own, which is left behind if it hangs. A broker that has failed is then
-left alone for a while: an outage costs one caller its patience now and then, not every caller every time.
+So each message is handed over by a thread of its own, which is left behind if it hangs. A broker that has failed is
+then left alone for a while: an outage costs one caller its patience now and then, not every caller every time.
 """
 
 from __future__ import annotations

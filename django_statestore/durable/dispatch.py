@@ -1,4 +1,4 @@
-"""Hints: messages through Celery that tell a worker to look at a task. The row decides; a hint may be lost or doubled."""
+"""Hints: Celery messages that tell a worker to look at a task. The row decides; a hint may be lost or doubled."""
 
 from __future__ import annotations
 

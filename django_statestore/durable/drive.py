@@ -20,7 +20,7 @@ from .definition import Definition, Step
 from .growth import Growth
 from .invoke import Invoke
 from .lease import new_worker
-from .opening import Opened, Opening, ending_of, shortage
+from .opening import Opened, Opening, ending_of, open_step, shortage
 from .outcomes import NotDone
 from .results import Result, result_of
 from .text import describe
@@ -93,7 +93,7 @@ class Drive(Generic[S]):
                 result = None
             else:
                 result = result_of(returned, self._definition.encode, step=step.name, reconciling=opened.reconciling)
-        except LeaseLost:
+        except (LeaseLost, GeneratorExit):  # nothing may be written, or nobody drives this flow any more
             raise
         except BaseException as error:
             yield from self._failed(opened, step, error)
@@ -130,7 +130,7 @@ class Drive(Generic[S]):
             raise self._lost()
         ending = ending_of(record)
         if ending is not None:
-            failure = Failure("", 0, True, ending, keep_claims=False, notify=None)
+            failure = Failure("", 0, True, ending, open_step="", keep_claims=False, notify=None)
             yield from self._tasks.task_fail(opened.lease.position, failure)
         else:
             yield from self._tasks.task_park(opened.lease.position, shortage(record, step), ready=True)
@@ -230,7 +230,10 @@ class Drive(Generic[S]):
         )
 
     def _failed(self, opened: Opened[S], step: Step[S], error: BaseException) -> Flow[None]:
-        """Record that the step, or its reconcile, raised; recording never hides the error itself."""
+        """Record that the step, or its reconcile, raised; that this cannot be done never hides the error itself.
+
+        ``LeaseLost``, caused by that error: another worker took over, and nothing was recorded.
+        """
         record = opened.record
         backoff = self._definition.backoff.after(record.claims if opened.reconciling else record.attempt)
         soon = backoff <= conf.get().sweep_every and dispatch.active(self._store.alias)
@@ -240,6 +243,7 @@ class Drive(Generic[S]):
             backoff,
             cancelled=False,
             reason="",
+            open_step=open_step(step.name),
             keep_claims=opened.reconciling,
             notify=backoff + conf.get().notify_grace if soon else None,
             progress=progress,
@@ -255,6 +259,9 @@ class Drive(Generic[S]):
                 type(failing).__name__,
                 extra=self._extra(step=step.name),
             )
+        else:
+            if status is None and isinstance(error, Exception):
+                raise self._lost() from error
 
     # -- helpers ------------------------------------------------------------------------------------------------------
 

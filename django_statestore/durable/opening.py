@@ -57,6 +57,8 @@ class Opening(Generic[S]):
         self, definition: Definition[S], tasks: TaskPrimitives, read: Callable[[], Flow[TaskRecord]], worker: str
     ) -> None:
         self._definition, self._tasks, self._read, self._worker = definition, tasks, read, worker
+        self._unanswered: tuple[float, bool] | None = None
+        """A claim whose answer was lost: when it was sent, and whether it was made to reconcile."""
 
     def open(self) -> Flow[TaskRecord | Opened[S]]:
         """Claim the task and enter its step, or return the record that says why there is nothing to do.
@@ -65,11 +67,14 @@ class Opening(Generic[S]):
         """
         for _ in range(_TRIES):
             record = yield from self._read()
+            if record.due and record.restful and record.cancel_requested is None:
+                yield from self._tasks.task_restore(position(record))
+                continue
             if record.finished or record.parked:
                 return record
             state = yield from self._matched(record)
-            if record.leased and record.worker == self._worker:
-                return self._opened(record, state, time.monotonic())  # our own claim, whose answer was lost
+            if self._unanswered and record.leased and record.worker == self._worker:
+                return self._opened(record, state, *self._unanswered)
             if record.leased:
                 raise TaskBusy(f"the task {record.key!r} is held by a living worker")
             if not record.due:
@@ -107,6 +112,7 @@ class Opening(Generic[S]):
                 position(record), self._worker, lease, enter=not reconciling, calls=calls
             )
         except OutcomeUnknown:
+            self._unanswered = started, reconciling
             return None  # the row will tell whether it is ours
         if grant is None:
             return None
@@ -119,13 +125,9 @@ class Opening(Generic[S]):
             worker=self._worker,
             now=grant.now,
         )
-        return self._opened(record, state, started, reconciling=reconciling)
+        return self._opened(record, state, started, reconciling)
 
-    def _opened(self, record: TaskRecord, state: S, started: float, *, reconciling: bool | None = None) -> Opened[S]:
-        if reconciling is None:
-            # A lost answer: it was an entry if an attempt was spent since; a reconcile is safe to ask again.
-            step = self._definition.steps[record.step_index]
-            reconciling = step.replay == "reconcile" and record.claims > 1
+    def _opened(self, record: TaskRecord, state: S, started: float, reconciling: bool) -> Opened[S]:
         return Opened(record, state, TaskLease(self._tasks, record, conf.get().lease, started), reconciling)
 
     # -- can this code continue it? -----------------------------------------------------------------------------------
@@ -163,15 +165,17 @@ def ending_of(record: TaskRecord) -> str | None:
     """Return why the task is to end without another step: a cancel, or its deadline; None: it is not."""
     if record.cancel_requested is not None:
         return record.cancel_requested
-    if record.deadline is not None and record.deadline <= record.now:
-        return "deadline_passed"
-    return None
+    return "deadline_passed" if record.overdue else None
 
 
 def ending_reason(record: TaskRecord, step_name: str) -> str:
     """Return the reason that an ended task shows; it names a step whose effect may have happened."""
-    ending = ending_of(record) or ""
-    return f"{ending} (step {step_name!r} was open)" if record.status == "running" else ending
+    return f"{ending_of(record)}{open_step(step_name)}" if record.status == "running" else str(ending_of(record))
+
+
+def open_step(step_name: str) -> str:
+    """Return what a reason says of a step whose effect may have happened."""
+    return f" (step {step_name!r} was open)"
 
 
 def shortage(record: TaskRecord, step: Step[S]) -> str:

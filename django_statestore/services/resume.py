@@ -29,7 +29,7 @@ def resume(alias: str, names: Sequence[str], task_id: str, *, stopping: Callable
         store = stores[alias].at(tuple(names))
         tasks, entry = engine_of(store), store.durable.entry(task_id)
         record = tasks.task_read(entry).run()
-        if record is None or record.finished or record.parked:
+        if record is None or record.finished:
             return
         definition = definition_of(record.definition)
         seconds = conf.get().run_slice / 1000

@@ -60,8 +60,12 @@ def _sweep(store: Store, tasks: TaskPrimitives, swept: Swept) -> None:
     fingerprints = list(known)
     tasks.job_started("sweep").run()
     for due in tasks.tasks_with_requests(_APPLY_AFTER, BATCH).run():
-        _apply(store, tasks, due)
-        swept.applied += 1
+        try:
+            _apply(store, tasks, due)
+        except StateStoreError as error:  # one bad row never stops a sweep
+            logger.error("a request could not be applied: %s", error, extra={"store": store.alias, "task_id": due.key})
+        else:
+            swept.applied += 1
     swept.revived += tasks.tasks_revive(fingerprints).run()
     if dispatch.active(store.alias):
         dispatch.try_again()

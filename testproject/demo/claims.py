@@ -7,7 +7,7 @@ from pathlib import Path
 from django_statestore.durable import TaskHandle
 from testproject.demo.durable_tasks import Reading
 from testproject.demo.models import Report
-from testproject.demo.processes import Processes
+from testproject.demo.processes import Processes, group_is_left
 from testproject.demo.texts import words_of
 
 
@@ -35,7 +35,7 @@ def check(
 ) -> Iterator[tuple[str, bool]]:
     """Yield each claim, and whether it holds."""
     state = task.state
-    yield f"the task is completed, though {len(kills)} workers were killed", task.status == "completed" and len(kills) == 2
+    yield f"the task is completed, though {len(kills)} workers were killed", task.status == "completed" and bool(kills)
     numbers = [finding.number for finding in state.findings]
     yield f"no section is lost: {len(set(numbers))} of {len(state.sections)}", set(numbers) == _all(state.sections)
     yield "no section is recorded twice", len(numbers) == len(set(numbers)) > 0
@@ -45,13 +45,11 @@ def check(
     once = [report.pk for report in reports] == [state.report] and reports[0].body == state.body
     yield f"the report is recorded exactly once: {len(reports)} row for this task", once
     yield from _attempts(task, saves, kills)
-    left = [str(process) for process in processes.all if process.left]
+    left = [str(process) for process in processes.all if group_is_left(process.pid)]
     yield f"no process is left{': ' if left else ''}{', '.join(left)}", not left
 
 
-def _attempts(
-    task: TaskHandle[Reading], saves: Sequence[Save], kills: Sequence[Kill]
-) -> Iterator[tuple[str, bool]]:
+def _attempts(task: TaskHandle[Reading], saves: Sequence[Save], kills: Sequence[Kill]) -> Iterator[tuple[str, bool]]:
     spent, saved = task.checkpoint.attempt_count, task.record.save_seq
     in_safe = [kill for kill in kills if kill.step == "read_section"]
     counted = spent == saved + len(in_safe) and len(saves) == saved

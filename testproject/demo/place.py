@@ -46,9 +46,7 @@ def broker_folder() -> Iterator[Path]:
 def prepare_database() -> list[str]:
     """Migrate, make the login, and cancel what an interrupted demo has left; return the ids of those tasks."""
     call_command("migrate", verbosity=0)
-    user, _ = get_user_model().objects.get_or_create(
-        username=LOGIN, defaults={"is_staff": True, "is_superuser": True}
-    )
+    user, _ = get_user_model().objects.get_or_create(username=LOGIN, defaults={"is_staff": True, "is_superuser": True})
     if not user.check_password(LOGIN):
         user.set_password(LOGIN)
         user.save()

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import TracebackType
 from typing import Self
@@ -16,18 +16,28 @@ from django.conf import settings
 DEATH_SECONDS = 10.0
 """How long the system may take to end the processes of a group that was killed."""
 
-_WORKER = ("worker", "--concurrency=2", "--loglevel=INFO", "--without-gossip", "--without-mingle", "--without-heartbeat")
+_WORKER = (
+    "worker",
+    "--concurrency=2",
+    "--loglevel=INFO",
+    "--without-gossip",
+    "--without-mingle",
+    "--without-heartbeat",
+)
 
 
 class Process:
-    """One process and those that it starts."""
+    """One process and those that it starts. ``environment`` None: that of this process."""
 
-    def __init__(self, kind: str, arguments: list[str], log: Path) -> None:
+    def __init__(
+        self, kind: str, arguments: list[str], log: Path, environment: Mapping[str, str] | None = None
+    ) -> None:
         self.kind = kind
         with log.open("ab") as output:
-            self._process = subprocess.Popen(
+            self._process = subprocess.Popen(  # noqa: S603
                 [sys.executable, "-m", "testproject.demo.attended", "-A", "testproject", *arguments],
                 cwd=settings.BASE_DIR,
+                env=environment,
                 stdin=subprocess.PIPE,
                 stdout=output,
                 stderr=output,
@@ -57,34 +67,24 @@ class Process:
             return False
 
     def kill(self) -> None:
-        """Send SIGKILL to the whole group, and wait until nothing is left of it."""
+        """Send SIGKILL to the whole group, and wait until nothing is left of it. No error if that is so already."""
+        if self._ended:
+            return
         self._ended = True
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self.pid, signal.SIGKILL)
         self._process.wait()
-        if not _within(DEATH_SECONDS, lambda: not self.left):
+        if not within(DEATH_SECONDS, lambda: not group_is_left(self.pid)):
             raise RuntimeError(f"{self} was killed, but a process of its group is left")
         if self._process.stdin:
             self._process.stdin.close()
-
-    @property
-    def left(self) -> bool:
-        """Return whether any process of the group is there still. One that is dead but not yet reaped is not."""
-        try:
-            os.killpg(self.pid, 0)
-        except ProcessLookupError:
-            return False
-        except PermissionError:
-            pass  # of those that are dead, on macOS
-        stats = list(Path("/proc").glob("[0-9]*/stat"))
-        return any(_is_alive_in(self.pid, stat) for stat in stats) if stats else True
 
 
 class Processes:
     """Start workers and beat; as a context manager, leave none of them."""
 
-    def __init__(self, log: Path) -> None:
-        self.log = log
+    def __init__(self, log: Path, environment: Mapping[str, str] | None = None) -> None:
+        self.log, self._environment = log, environment
         self.all: list[Process] = []
 
     def __enter__(self) -> Self:
@@ -117,9 +117,21 @@ class Processes:
         return next((process for process in self.all if process.owns(pid)), None)
 
     def _start(self, kind: str, arguments: list[str]) -> Process:
-        process = Process(kind, arguments, self.log)
+        process = Process(kind, arguments, self.log, self._environment)
         self.all.append(process)
         return process
+
+
+def group_is_left(group: int) -> bool:
+    """Return whether a process of the group is there still. One that is dead but not yet reaped is not."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        pass  # of those that are dead, on macOS
+    stats = list(Path("/proc").glob("[0-9]*/stat"))
+    return any(_is_alive_in(group, stat) for stat in stats) if stats else True
 
 
 def _is_alive_in(group: int, stat: Path) -> bool:
@@ -130,7 +142,8 @@ def _is_alive_in(group: int, stat: Path) -> bool:
     return int(found) == group and state not in "ZX"
 
 
-def _within(seconds: float, condition: Callable[[], bool]) -> bool:
+def within(seconds: float, condition: Callable[[], bool]) -> bool:
+    """Wait for a condition, for so many seconds at the most; return whether it came true."""
     end = time.monotonic() + seconds
     while not condition():
         if time.monotonic() >= end:

@@ -2,8 +2,9 @@
 
 import time
 from collections.abc import Callable
-from datetime import datetime
 from pathlib import Path
+
+from django.utils import timezone
 
 from django_statestore.durable import TaskHandle
 from django_statestore.models import Snapshot
@@ -39,8 +40,8 @@ class Story:
     def tell(self) -> tuple[TaskHandle[Reading], list[tuple[str, bool]]]:
         """Return the finished task, and each claim with whether it holds; ``Failed`` where it did not get so far."""
         self._timeline.restart()
-        self._task = read_text.start(Reading(str(self._path)), task_id=f"demo-{datetime.now():%Y%m%d-%H%M%S}")
-        self._timeline.event(f"started the task {self._task.id}: one row, and a message for Celery")
+        self._task = read_text.start(Reading(str(self._path)), task_id=f"demo-{timezone.now():%Y%m%d-%H%M%S}")
+        self._timeline.event(f"started the task {self._task.id}, and sent its message")
         worker, beat = self._processes.worker(), self._processes.beat()
         self._timeline.event(f"started {worker} and {beat}")
         self._timeline.columns()
@@ -82,21 +83,18 @@ class Story:
             raise Failed(f"{worker} had left the step {step!r} before it was killed")
         self._kills.append(Kill(worker.pid, step, record.turn))
         lease = (record.wake_at - record.now).total_seconds() if record.wake_at else 0
-        self._timeline.event(
-            f"killed {worker} (SIGKILL) inside step {step!r}, turn {record.turn}; its lease has {lease:.1f} s to go",
-            bad=True,
-        )
+        self._timeline.event(f"killed {worker} inside step {step!r}, turn {record.turn} (SIGKILL)", bad=True)
         another = self._processes.worker()
-        self._timeline.event(f"started {another}; no message is left for the task: it waits for the sweep")
+        self._timeline.event(f"started {another}; the lease of {worker.pid} has {lease:.1f} s to go")
         self._until(lambda: self._task.record.fence != fence, "was resumed")
         waited = self._timeline.now - killed_at
-        self._timeline.event(f"the sweep sent it to {another} after {waited:.1f} s: {self._what_now(step)}")
+        self._timeline.event(f"the sweep sent the task to {another} after {waited:.1f} s; {self._what_now(step)}")
         return another
 
     def _what_now(self, step: str) -> str:
         if step == "record_report":
-            return "was the report recorded? It asks, it does not record again"
-        return f"turn {self._task.record.turn} is entered again, nothing before it"
+            return "it asks what happened"
+        return f"turn {self._task.record.turn} again"
 
     # -- look ---------------------------------------------------------------------------------------------------------
 

@@ -94,6 +94,8 @@ def _split(sections: list[Section], lines: Sequence[str]) -> None:
     whole = sections[at]
     middle = (whole.start + whole.stop) // 2
     near = range(whole.start + whole.length // 4 + 1, whole.stop - whole.length // 4)
-    blank = min((index for index in near if not lines[index].strip()), key=lambda index: abs(index - middle), default=middle)
+    blank = min(
+        (index for index in near if not lines[index].strip()), key=lambda index: abs(index - middle), default=middle
+    )
     second = _section(lines, blank, whole.stop)
     sections[at : at + 1] = [Section(whole.title, whole.start, blank), second]

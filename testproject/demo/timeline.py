@@ -39,7 +39,7 @@ class Timeline:
         self.say(self._style.MIGRATE_HEADING(text))
 
     def columns(self) -> None:
-        self.head("   time  worker   step           turn  attempt  outcome     progress")
+        self.head("   time  worker   step          turn attempt outcome    progress")
 
     def step(
         self, at: float, worker: str, step: str, turn: int, attempt: int, outcome: str, progress: float | None
@@ -51,7 +51,7 @@ class Timeline:
         """Show a step that runs, in a line that the next one replaces; only on a terminal."""
         if not self._terminal:
             return
-        line = f"{self._line(self.now, worker, step, turn, attempt, 'running', progress)}  {text}"
+        line = f"{self._line(self.now, worker, step, turn, attempt, 'running', progress)} {text}"
         self._clear()
         self._out.write(line[: shutil.get_terminal_size().columns - 1], ending="")
         self._out.flush()
@@ -72,7 +72,7 @@ class Timeline:
     def _line(
         self, at: float, worker: str, step: str, turn: int, attempt: int, outcome: str, progress: float | None
     ) -> str:
-        return f" {at:6.1f}  {worker:7}  {step:14} {turn:4}  {attempt:7}  {outcome:10}  {self._bar(progress)}"
+        return f" {at:6.1f}  {worker:7}  {step:13} {turn:4} {attempt:7} {outcome:10} {self._bar(progress)}"
 
     def _bar(self, progress: float | None) -> str:
         done = round((progress or 0) * _WIDTH)

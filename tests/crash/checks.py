@@ -1,5 +1,8 @@
 """What must hold of a journey, seen from outside: from the rows and the ledger."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from django_statestore import Store
 from django_statestore.durable import TaskHandle
 from django_statestore.durable.task import engine_of
@@ -8,6 +11,16 @@ from tests.crash.journey import EFFECTS, END, Trip
 from tests.crash.ledger import Ledger
 
 SAVES = len(END.done)
+
+
+@contextmanager
+def killed_at(*points: str) -> Iterator[None]:
+    """Say with a failed check where the killed workers were."""
+    try:
+        yield
+    except Exception as error:
+        error.add_note(f"killed at: {', then at: '.join(points)}")
+        raise
 
 
 def check_killed(store: Store, ledger: Ledger) -> None:

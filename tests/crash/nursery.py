@@ -4,11 +4,13 @@ The child that forks holds no connection; a fork opens its own, as a prefork wor
 """
 
 import os
+import random
 import signal
+import time
 import traceback
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from django.db import connections
@@ -84,12 +86,17 @@ def reporting(store: Store, ledger: Ledger) -> Iterator[None]:
         del backend.task_commit
 
 
-def travel(alias: str, namespace: str, ledger: Ledger, points: CrashPoints, *, aged: float = 0) -> TaskHandle[Trip]:
-    """Start the task or find it started, and drive it to its end; its id is the name of its ledger."""
+def travel(
+    alias: str, namespace: str, ledger: Ledger, points: CrashPoints, *, aged: float = 0, watched: bool = True
+) -> TaskHandle[Trip]:
+    """Start the task or find it started, and drive it to its end; its id is the name of its ledger.
+
+    ``watched`` makes every statement a point; they then go through Django's cursor, else over the driver's own.
+    """
     store, journey, task_id = stores[alias].namespace(namespace), JOURNEYS[alias], ledger.path.name
     if aged:
         age(store, aged)
-    with points, reporting(store, ledger):
+    with points if watched else nullcontext(), reporting(store, ledger):
         journey.start(START, task_id=task_id, namespace=[namespace])
         handle = journey.run(task_id, namespace=[namespace], app=Outside(ledger, points))
         points.here("the worker has returned")
@@ -118,23 +125,42 @@ def kill_everywhere(alias: str, namespace: str, folder: Path) -> list[str]:
 
 
 def kill_twice(alias: str, folder: Path) -> list[tuple[str, str, str]]:
-    """Let a worker die inside each reconcile step, and its successor at each of its own points.
+    """Let a worker die inside a step, and its successor at each point until it has left that step behind.
 
     Return the namespace (a journey each, for time passes in a whole namespace) and the two points of every pair.
     """
     configure()
-    names = points_of(alias, f"{folder.name}-whole", Ledger(folder / "whole"))
     pairs = []
-    for first, name in enumerate(names):
-        if name.startswith(("inside book", "inside pay")):
-            namespace = f"{folder.name}-{first}"
-            ledger = Ledger(folder / namespace)
-            die(lambda: travel(alias, namespace, ledger, CrashPoints(first)), name)  # noqa: B023
-            again = points_of(alias, namespace, ledger, aged=LEASE)
-            for second, after in enumerate(again):
-                namespace = f"{folder.name}-{first}-{second}"
-                ledger = Ledger(folder / namespace)
-                die(lambda: travel(alias, namespace, ledger, CrashPoints(first)), name)  # noqa: B023
-                die(lambda: travel(alias, namespace, ledger, CrashPoints(second), aged=LEASE), after)  # noqa: B023
-                pairs.append((namespace, name, after))
+    for first, name in enumerate(points_of(alias, f"{folder.name}-whole", Ledger(folder / "whole"))):
+        place, inside, _ = name.partition(": it")
+        if not inside or "turn 1" not in place or "come_home" in place:
+            continue
+        probe = f"{folder.name}-{first}"
+        die(lambda: travel(alias, probe, Ledger(folder / probe), CrashPoints(first)), name)  # noqa: B023
+        again = points_of(alias, probe, Ledger(folder / probe), aged=LEASE)
+        beyond = next(number for number, point in enumerate(again) if point.startswith("inside") and place not in point)
+        for second, after in enumerate(again[: beyond + 1]):
+            pairs.append((f"{probe}-{second}", name, after))
+            kill_pair(alias, Ledger(folder / pairs[-1][0]), first, second)
     return pairs
+
+
+def kill_pair(alias: str, ledger: Ledger, first: int, second: int) -> None:
+    namespace = ledger.path.name
+    die(lambda: travel(alias, namespace, ledger, CrashPoints(first)), f"point {first}")
+    die(lambda: travel(alias, namespace, ledger, CrashPoints(second), aged=LEASE), f"point {first}, then {second}")
+
+
+def kill_anytime(alias: str, folder: Path, journeys: int, deaths: int) -> tuple[list[str], int]:
+    """Let workers die at random moments; return the namespaces and how many died before they were done."""
+    configure()
+    points_of(alias, f"{folder.name}-whole", Ledger(folder / "whole"))
+    namespaces, died = [f"{folder.name}-{number}" for number in range(journeys)], 0
+    for namespace in namespaces:
+        ledger = Ledger(folder / namespace)
+        for _ in range(deaths):
+            pid = spawn(lambda: travel(alias, namespace, ledger, CrashPoints(), aged=LEASE, watched=False))  # noqa: B023
+            time.sleep(random.uniform(0, 0.06))
+            os.kill(pid, signal.SIGKILL)
+            died += os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
+    return namespaces, died

@@ -8,10 +8,10 @@ import pytest
 from django_statestore import stores
 from django_statestore.exceptions import TaskBusy
 from django_statestore.testing import CrashPoints, age
-from tests.crash.checks import check_arrived, check_killed
+from tests.crash.checks import check_arrived, check_killed, killed_at
 from tests.crash.journey import JOURNEYS
 from tests.crash.ledger import Ledger
-from tests.crash.nursery import LEASE, kill_everywhere, kill_twice, travel
+from tests.crash.nursery import LEASE, kill_anytime, kill_everywhere, kill_twice, travel
 from tests.processes import Processes
 
 
@@ -21,26 +21,46 @@ def test_killed_at_every_point(processes: Processes, alias: str, tmp_path: Path)
     names = processes.start(kill_everywhere, alias, namespace, tmp_path).result()
     print(f"{alias}: killed at {len(names)} points")  # noqa: T201
     ledgers = [Ledger(tmp_path / f"killed-{number}") for number in range(len(names))]
-    for ledger in ledgers:
-        check_killed(store, ledger)
-    refused = 0
-    for ledger in ledgers:
-        if ledger.lines("entered") and JOURNEYS[alias].get(ledger.path.name, namespace=[namespace]).record.leased:
-            refused += 1
-            with pytest.raises(TaskBusy):  # a dead worker's lease lives on
-                JOURNEYS[alias].run(ledger.path.name, namespace=[namespace])
-    assert refused > len(names) / 2
+    for name, ledger in zip(names, ledgers, strict=True):
+        with killed_at(name):
+            check_killed(store, ledger)
+            if ledger.lines("entered") and name != names[-1]:
+                check_left_alone(alias, namespace, ledger)
     age(store, LEASE)
     for name, ledger in zip(names, ledgers, strict=True):
-        handle = travel(alias, namespace, ledger, CrashPoints())
-        check_arrived(handle, ledger, deaths=1), name
+        with killed_at(name):
+            handle = travel(alias, namespace, ledger, CrashPoints())
+            check_arrived(handle, ledger, deaths=1)
+
+
+def check_left_alone(alias: str, namespace: str, ledger: Ledger) -> None:
+    """Check that the lease of a dead worker keeps others away until it lapses."""
+    handle, before = JOURNEYS[alias].get(ledger.path.name, namespace=[namespace]), ledger.lines()
+    if handle.status == "running":
+        with pytest.raises(TaskBusy):
+            handle.run()
+    assert handle.refresh().record.save_seq == handle.record.save_seq
+    assert ledger.lines() == before
 
 
 def test_the_successor_is_killed_at_every_point_too(processes: Processes, alias: str, tmp_path: Path) -> None:
     pairs = processes.start(kill_twice, alias, tmp_path).result()
     print(f"{alias}: killed at {len(pairs)} pairs of points")  # noqa: T201
-    for namespace, _, _ in pairs:
+    for namespace, first, second in pairs:
+        ledger = Ledger(tmp_path / namespace)
+        with killed_at(first, second):
+            check_killed(stores[alias].namespace(namespace), ledger)
+            handle = travel(alias, namespace, ledger, CrashPoints(), aged=LEASE)
+            check_arrived(handle, ledger, deaths=2)
+
+
+def test_killed_at_any_moment(processes: Processes, alias: str, tmp_path: Path) -> None:
+    journeys, deaths = 20, 3
+    namespaces, died = processes.start(kill_anytime, alias, tmp_path, journeys, deaths).result()
+    print(f"{alias}: killed {died} of {journeys * deaths} workers at random moments")  # noqa: T201
+    assert died > journeys
+    for namespace in namespaces:
         ledger = Ledger(tmp_path / namespace)
         check_killed(stores[alias].namespace(namespace), ledger)
         handle = travel(alias, namespace, ledger, CrashPoints(), aged=LEASE)
-        check_arrived(handle, ledger, deaths=2)
+        check_arrived(handle, ledger, deaths=deaths)

@@ -5,7 +5,7 @@ from django.db import connections, transaction
 
 from django_statestore import flow
 from django_statestore.contracts.tasks import Failure, Position, Renewal, Save
-from django_statestore.durable import DurableTask, Repeat, StepContext
+from django_statestore.durable import Backoff, DurableTask, Repeat, StepContext
 from django_statestore.durable.lease import TaskLease
 from django_statestore.exceptions import (
     InvalidArgument,
@@ -78,7 +78,7 @@ def test_a_worker_that_was_replaced_can_write_nothing(bench: Bench) -> None:
     bench.age(61)
     claimed(bench)
     before = everything(bench)
-    failure = Failure("error", 1000, False, "", keep_claims=False, notify=None)
+    failure = Failure("error", 1000, False, "", "", keep_claims=False, notify=None)
     assert bench.engine.task_commit(stale, a_save()).run() is None
     for ending in ("stop", "completed", "failed"):
         assert bench.engine.task_commit(stale, a_save(ending=ending)).run() is None
@@ -116,7 +116,7 @@ def test_a_failure_record_that_arrives_after_a_commit_changes_nothing(bench: Ben
     bench.start(task)
     at = claimed(bench)
     assert bench.engine.task_commit(at, a_save()).run() is not None
-    late = Failure("late", 1000, False, "", keep_claims=False, notify=None)
+    late = Failure("late", 1000, False, "", "", keep_claims=False, notify=None)
     assert bench.engine.task_fail(at, late).run() is None
     assert bench.record().last_error == ""
 
@@ -265,7 +265,8 @@ def test_cancel_of_a_running_step_that_raises_ends_the_task_with_its_old_state(b
     with pytest.raises(ValueError, match="stopped"):
         bench.run(task)
     ended = bench.get(task)
-    assert (ended.status, ended.reason, ended.state) == ("cancelled", "stop it", State())
+    assert (ended.status, ended.reason) == ("cancelled", "stop it (step 'first' was open)")
+    assert ended.state == State()
 
 
 def test_the_renewal_brings_the_cancel_to_a_running_step(bench: Bench) -> None:
@@ -340,6 +341,49 @@ def test_a_worker_that_means_to_stop_saves_without_entering_the_next_step(bench:
         assert (record.status, record.attempts, record.worker, record.turn) == ("ready", turn, "", turn + 1)
         assert record.due
     assert record.max_attempts == 6 + 3
+
+
+def test_a_lease_of_the_contract_cuts_no_backoff_short(bench: Bench) -> None:
+    task = bench.define(backoff=Backoff(first=200))
+
+    @task.step(replay="safe")
+    def fragile(state: State, ctx: StepContext) -> State:
+        if ctx.attempt == 1:
+            raise ValueError("first")
+        return state.then(f"attempt {ctx.attempt}")
+
+    bench.start(task)
+    with pytest.raises(ValueError, match="first"):
+        bench.run(task)
+    claim = bench.call(bench.store.durable.claim, "t", 60)
+    assert claim is not None
+    with pytest.raises(TaskBusy):
+        bench.run(task)
+    assert bench.call(bench.store.durable.release, "t", claim.token)
+    assert bench.run(task).attempt == 1, "given back, it waits on"
+    assert bench.call(bench.store.durable.claim, "t", 60) is not None
+    bench.age(61)
+    assert bench.run(task).attempt == 1, "lapsed, it waits on"
+    record = bench.record()
+    assert record.wake_at == record.resume_at
+    assert not record.due
+    bench.age(140)
+    assert bench.run(task).state.ran == ("attempt 2",)
+
+
+def test_a_lease_of_the_contract_wakes_no_parked_task(bench: Bench) -> None:
+    task = two_steps(bench)
+    bench.start(task)
+    record = bench.record()
+    assert bench.engine.task_park(Position(record.id, record.fence, 0), "crash_loop").run()
+    claim = bench.call(bench.store.durable.claim, "t", 60)
+    assert claim is not None
+    assert bench.call(bench.store.durable.release, "t", claim.token)
+    assert bench.record().wake_at is None
+    assert bench.call(bench.store.durable.claim, "t", 60) is not None
+    bench.age(61)
+    assert bench.run(task).reason == "crash_loop"
+    assert bench.record().wake_at is None
 
 
 def test_one_slice_bounds_a_drive(bench: Bench) -> None:

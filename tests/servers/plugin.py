@@ -27,6 +27,7 @@ def start_all(config: pytest.Config) -> None:
     folder = tempfile.mkdtemp(prefix="statestore-tests-")
     config.add_cleanup(lambda: shutil.rmtree(folder, ignore_errors=True))
     os.environ["STATESTORE_TEST_DIR"] = folder
+    os.environ["STATESTORE_BROKER"] = os.path.join(folder, "broker")
     os.environ.pop("STATESTORE_SQLITE", None)
     os.environ.pop("STATESTORE_POSTGRES_URL", None)
     try:

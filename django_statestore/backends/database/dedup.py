@@ -31,14 +31,16 @@ returning 1
 
 STATE = "select token is not null from statestore_dedup where id = %(id)s and expires_at > {now}"
 
-# Neither asks whether the lease is over: while nobody else took the event, its handler's word counts.
-CONFIRM = """
+# While the window lasts neither asks whether the lease is over: where nobody took over, the handler's word counts.
+_MINE = "id = %(id)s and token = %(token)s and (window_ends_at > {now} or expires_at > {now})"
+
+CONFIRM = f"""
 update statestore_dedup set token = null, expires_at = window_ends_at, window_ends_at = null
-where id = %(id)s and token = %(token)s
+where {_MINE}
 returning 1
 """
 
-FORGET = "delete from statestore_dedup where id = %(id)s and token = %(token)s returning 1"
+FORGET = f"delete from statestore_dedup where {_MINE} returning 1"
 
 
 class DedupStatements(DatabasePrimitives, DedupPrimitives):

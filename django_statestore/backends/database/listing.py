@@ -24,6 +24,8 @@ class Listing:
     """What follows it in the same transaction."""
     kept: int = 0
     """Milliseconds for which an expired row is kept all the same."""
+    over: str = "expires_at <= {before_clock[kept]}"
+    """What is true of a row that may be purged."""
     durable: bool = False
     """Whether its writes must be durable when they return."""
 
@@ -39,9 +41,8 @@ class Listing:
     def purging(self) -> str:
         return f"""
         delete from {self.table} where id in (
-            select id from {self.table} where expires_at <= {{before_clock[kept]}} order by expires_at limit %(limit)s
-            {{skip_locked}}
-        ) and expires_at <= {{before_clock[kept]}}
+            select id from {self.table} where {self.over} order by expires_at limit %(limit)s {{skip_locked}}
+        ) and {self.over}
         returning 1
         """
 
@@ -56,7 +57,11 @@ class Listing:
 
 LISTINGS = {
     "kv": Listing("statestore_kv", size="length(value)"),  # a payload is ASCII: its length is its bytes
-    "dedup": Listing("statestore_dedup"),
+    # A claim whose lease is over may still be confirmed: it stays for as long as its window would last.
+    "dedup": Listing(
+        "statestore_dedup",
+        over="expires_at <= {before_clock[kept]} and (window_ends_at is null or window_ends_at <= {clock})",
+    ),
     # A lock's row outlives the lock, for the sake of its next fence.
     "lock": Listing(
         "statestore_lock",

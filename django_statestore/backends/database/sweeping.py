@@ -8,7 +8,7 @@ from typing import Any
 from ...contracts.tasks import DueTask, TaskPrimitives
 from .primitives import DatabasePrimitives, reads, writes
 
-_DUE = "driven and wake_at <= {clock} and reason = ''"
+_DUE = "driven and wake_at <= {clock}"
 
 _UNNOTIFIED = "(notified_until is null or notified_until <= {clock})"
 
@@ -128,9 +128,10 @@ class SweepStatements(DatabasePrimitives, TaskPrimitives):
             found += [row[0] for row in self.rows(template, parameters)] if limit > len(found) else []
         for task in found:
             with self.database.transaction():
+                # The task first: whoever would add to it waits for this row, and then finds none.
+                self.rows("delete from statestore_task where id = %(task)s", {"task": task})
                 for table in _PARTS:
                     self.rows(f"delete from {table} where task_id = %(task)s", {"task": task})
-                self.rows("delete from statestore_task where id = %(task)s", {"task": task})
         return len(found)
 
     @writes

@@ -76,6 +76,7 @@ notified_until = null, mismatch_since = null
 
 _CLAIMABLE = f"""
 {_AT} and wake_at <= {{now}} and deadline > {{now}} and cancel_requested is null and reason = ''
+    and (resume_at is null or resume_at <= {{now}})
 """
 
 CLAIM = f"""
@@ -193,7 +194,7 @@ FAIL = f"""
 update statestore_task set {_RAISE_FENCE}, worker = '', entered_at = null, last_error = %(error)s,
     claims = case when %(keep_claims)s then claims else 0 end,
     status = case when {_ENDS} then 'cancelled' else status end,
-    reason = case when {_ENDS} then coalesce(cancel_requested, %(reason)s) else '' end,
+    reason = case when {_ENDS} then coalesce(cancel_requested || %(open_step)s, %(reason)s) else '' end,
     resume_at = case when {_ENDS} then null else {{after_read[backoff]}} end,
     wake_at = case when {_ENDS} then null else {{least}}({{after_read[backoff]}}, deadline) end,
     notified_until = {{after_read[notify]}},
@@ -229,6 +230,14 @@ update statestore_task set {_RELEASED}, last_error = %(note)s,
     reason = case when mismatch_since <= {{before_clock[grace]}} then %(reason)s else reason end,
     wake_at = case when mismatch_since <= {{before_clock[grace]}} then null else {{after[pause]}} end
 where {_UNHELD} and wake_at <= {{now}}
+returning 1
+"""
+
+# A lease that the contract took on a task of the engine has lapsed: the task is as due, or as parked, as it was.
+RESTORE = f"""
+update statestore_task set {_RAISE_FENCE}, worker = '',
+    wake_at = case when reason <> '' then null else {{least}}(resume_at, deadline) end
+where {_UNHELD} and wake_at <= {{now}} and cancel_requested is null and (reason <> '' or resume_at > {{now}})
 returning 1
 """
 

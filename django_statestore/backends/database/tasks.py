@@ -121,6 +121,7 @@ class TaskStatements(DatabasePrimitives, TaskPrimitives):
                 "backoff": failure.backoff,
                 "cancelled": failure.cancelled,
                 "reason": failure.reason,
+                "open_step": failure.open_step,
                 "keep_claims": failure.keep_claims,
                 "notify": failure.notify,
                 "progress": failure.progress,
@@ -171,6 +172,10 @@ class TaskStatements(DatabasePrimitives, TaskPrimitives):
     @commits
     def task_park(self, at: Position, reason: str, *, ready: bool = False) -> bool:
         return self.touched(sql.PARK, _at(at) | {"reason": reason, "ready": ready})
+
+    @commits
+    def task_restore(self, at: Position) -> bool:
+        return self.touched(sql.RESTORE, _at(at))
 
     @commits
     def task_let_go(self, at: Position, reason: str, note: str, *, pause: int, grace: int) -> bool:

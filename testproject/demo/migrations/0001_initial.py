@@ -4,23 +4,21 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     initial = True
 
-    dependencies = [
-    ]
+    dependencies = []
 
     operations = [
         migrations.CreateModel(
-            name='Report',
+            name="Report",
             fields=[
-                ('id', models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name='ID')),
-                ('task_id', models.CharField(max_length=100, unique=True)),
-                ('source', models.TextField()),
-                ('sections', models.PositiveIntegerField()),
-                ('words', models.PositiveIntegerField()),
-                ('body', models.TextField()),
-                ('recorded_at', models.DateTimeField(auto_now_add=True)),
+                ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
+                ("task_id", models.CharField(max_length=100, unique=True)),
+                ("source", models.TextField()),
+                ("sections", models.PositiveIntegerField()),
+                ("words", models.PositiveIntegerField()),
+                ("body", models.TextField()),
+                ("recorded_at", models.DateTimeField(auto_now_add=True)),
             ],
         ),
     ]

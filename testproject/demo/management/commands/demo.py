@@ -17,8 +17,8 @@ OLDEST_SQLITE = (3, 35)
 
 class Command(BaseCommand):
     help = (
-        "Run a durable task over a text file, kill its Celery worker inside a step, twice, and watch beat's sweep bring "
-        "it to its end. Needs no server. Exit status 0: everything that it claims holds."
+        "Run a durable task over a text file, kill its Celery worker inside a step, twice, and watch beat's sweep "
+        "bring it to its end. Needs no server. Exit status 0: everything that it claims holds."
     )
     requires_system_checks = []
 

@@ -1,0 +1,108 @@
+"""Workers on the test databases, and a look into the broker's folder."""
+
+import base64
+import json
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.conf import settings as django_settings
+from django.db import connections
+
+from django_statestore import Store
+from django_statestore.durable import TaskHandle
+from testproject.celery import make_folders
+from testproject.demo.processes import Processes
+from tests.celery.durable_tasks import Errand
+from tests.processes import environment
+
+SECONDS = 30.0
+"""How long a worker may take for what these tests wait for."""
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let the tests of this folder commit: other processes are to see what they write."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents and {"store", "workers", "worker"} & set(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.django_db(transaction=True, databases="__all__"))
+
+
+def wait_for(condition: Callable[[], Any], what: str) -> None:
+    """Wait until a condition holds."""
+    end = time.monotonic() + SECONDS
+    while not condition():
+        assert time.monotonic() < end, f"after {SECONDS} seconds still not: {what}"
+        time.sleep(0.02)
+
+
+def ended(task: TaskHandle[Errand], status: str = "completed") -> TaskHandle[Errand]:
+    """Wait for the end of a task, and return it then."""
+    wait_for(lambda: task.refresh().status == status, f"{task.id} is {status}")
+    return task.refresh()
+
+
+class Broker:
+    """The messages that wait to be read."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder / "messages"
+
+    def messages(self, queue: str = "celery") -> list[list[Any]]:
+        """Return the arguments of each message in a queue, the oldest first."""
+        found = []
+        for path in sorted(self.folder.glob(f"*.{queue}.msg")):
+            body = json.loads(path.read_text())["body"]
+            found.append(json.loads(base64.b64decode(body))[0])
+        return found
+
+
+@pytest.fixture
+def broker() -> Broker:
+    """Return the broker, empty."""
+    folder = Path(django_settings.BROKER)
+    make_folders()
+    for path in (folder / "messages").iterdir():
+        path.unlink(missing_ok=True)
+    return Broker(folder)
+
+
+@pytest.fixture
+def errand(tmp_path: Path) -> Errand:
+    return Errand(str(tmp_path))
+
+
+def worker_environment(**behaviour: Any) -> dict[str, str]:
+    """Return the environment of a worker on the test databases, with STATESTORE as given."""
+    return environment() | {
+        "DJANGO_SETTINGS_MODULE": "tests.celery.settings",
+        "STATESTORE_TEST_SETTINGS": json.dumps(behaviour),
+    }
+
+
+@pytest.fixture
+def workers(broker: Broker, tmp_path: Path) -> Iterator[Processes]:
+    """Start workers and beat with a sweep every second; none outlives the test."""
+    with Processes(tmp_path / "celery.log", worker_environment(SWEEP_EVERY=1)) as processes:
+        yield processes
+
+
+@pytest.fixture(scope="module")
+def worker(django_db_setup: None, django_db_blocker: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Have one worker for the tests of a module."""
+    with django_db_blocker.unblock():
+        variables = worker_environment()
+        for connection in connections.all():
+            connection.close()
+    make_folders()
+    with Processes(tmp_path_factory.mktemp("worker") / "celery.log", variables) as processes:
+        processes.worker()
+        yield
+
+
+@pytest.fixture
+def names(store: Store) -> tuple[str, ...]:
+    """Return a namespace that no other test uses."""
+    return store.names

@@ -1,0 +1,90 @@
+"""A task whose steps do what the process that drives it says: a safe, a reconcile and a safe one."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import timedelta
+from typing import Any
+
+from django.conf import settings
+from django.db import connections
+
+from django_statestore import Store
+from django_statestore.durable import Backoff, DurableTask, NotDone, StepContext
+from tests.crash.journey import Trip
+
+
+def not_done(ctx: StepContext) -> bool:
+    return False
+
+
+@dataclass(frozen=True)
+class Script:
+    """What steps find as `ctx.app`: what each does before it returns, and what reconcile answers."""
+
+    on: Mapping[str, Callable[[StepContext], object]] = field(default_factory=dict)
+    asked: Callable[[StepContext], bool] = not_done
+
+    def play(self, state: Trip, ctx: StepContext) -> Trip:
+        if ctx.step in self.on:
+            self.on[ctx.step](ctx)
+        return state.and_then(ctx.step)
+
+
+SCRIPT_END = Trip(["begin", "act", "end"])
+
+
+def _make(alias: str) -> DurableTask[Trip]:
+    task = DurableTask(
+        f"crash.scripted.{alias}",
+        revision="1",
+        deadline=timedelta(days=30),
+        state=Trip,
+        store=alias,
+        max_attempts=20,
+        backoff=Backoff(first=30),
+        app=Script(),
+    )
+
+    @task.step(replay="safe")
+    def begin(state: Trip, ctx: StepContext) -> Trip:
+        script: Script = ctx.app
+        return script.play(state, ctx)
+
+    @task.step(replay="reconcile")
+    def act(state: Trip, ctx: StepContext) -> Trip:
+        script: Script = ctx.app
+        return script.play(state, ctx)
+
+    @act.reconcile
+    def acted(state: Trip, ctx: StepContext) -> Any:
+        return state.and_then("act") if ctx.app.asked(ctx) else NotDone
+
+    @task.step(replay="safe")
+    def end(state: Trip, ctx: StepContext) -> Trip:
+        script: Script = ctx.app
+        return script.play(state, ctx)
+
+    task.seal()
+    return task
+
+
+SCRIPTED = {alias: _make(alias) for alias in settings.STATESTORES}
+
+_PARTS = ("statestore_snapshot", "statestore_journal", "statestore_mailbox", "statestore_spool_use")
+
+
+def rows_of(store: Store, task_id: str) -> dict[str, list[tuple[Any, ...]]]:
+    """Return every column of every row that belongs to a task, as the database holds it."""
+    digest = store.durable.entry(task_id).digest
+    with connections[store.alias].cursor() as cursor:
+        cursor.execute("select * from statestore_task where digest = %s", [digest])
+        rows = {"statestore_task": _plain(cursor.fetchall())}
+        for table in _PARTS:
+            of_task = f"select * from {table} where task_id = (select id from statestore_task where digest = %s)"
+            cursor.execute(f"{of_task} order by id", [digest])
+            rows[table] = _plain(cursor.fetchall())
+    return rows
+
+
+def _plain(rows: list[tuple[Any, ...]]) -> list[tuple[Any, ...]]:
+    return [tuple(bytes(value) if isinstance(value, memoryview) else value for value in row) for row in rows]
