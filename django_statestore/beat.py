@@ -12,11 +12,13 @@ PURGE_EVERY = 600.0
 def beat_schedule() -> dict[str, dict[str, Any]]:
     """Return the schedule of the sweep (``SWEEP_EVERY``) and the purge (every ten minutes).
 
-    Call it from ``celery.py``, where settings can be read: ``app.conf.beat_schedule |= beat_schedule()``. A sweep that
-    waits longer than its interval in a queue is dropped: the next one does the same.
+    In ``settings.py``, below ``STATESTORE``: ``CELERY_BEAT_SCHEDULE = beat_schedule()``. Sweeps that pile up in a queue
+    are dropped at last: the next one does the same.
     """
     every = conf.get().sweep_every / 1000
+    # Celery compares the clocks of two machines: a short life would drop every sweep where one is ahead.
+    life = max(every * 10, 60.0)
     return {
-        "statestore.sweep": {"task": "statestore.sweep", "schedule": every, "options": {"expires": max(every, 1.0)}},
+        "statestore.sweep": {"task": "statestore.sweep", "schedule": every, "options": {"expires": life}},
         "statestore.purge": {"task": "statestore.purge", "schedule": PURGE_EVERY, "options": {"expires": PURGE_EVERY}},
     }

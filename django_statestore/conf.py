@@ -6,11 +6,9 @@ Durations are in seconds, or a ``timedelta``. Settings are read when they are us
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from functools import lru_cache
 from typing import Any
 
 from django.conf import settings as django_settings
-from django.core.signals import setting_changed
 
 from .exceptions import InvalidTTL, StoreMisconfigured
 from .ttl import milliseconds
@@ -52,10 +50,21 @@ _DURATIONS = {
 }  # fmt: skip
 
 
-@lru_cache(maxsize=1)
 def get() -> Settings:
     """Return the settings in force; ``StoreMisconfigured`` names a wrong one by its path."""
-    given: dict[str, Any] = getattr(django_settings, "STATESTORE", {})
+    global _checked_last
+    given = getattr(django_settings, "STATESTORE", _NOTHING)
+    # By identity: what was read while the settings module was still being loaded must not outlive that.
+    if _checked_last is None or _checked_last[0] is not given:
+        _checked_last = (given, _settings(given))
+    return _checked_last[1]
+
+
+_NOTHING: dict[str, Any] = {}
+_checked_last: tuple[object, Settings] | None = None
+
+
+def _settings(given: Any) -> Settings:
     if not isinstance(given, dict):
         raise StoreMisconfigured("STATESTORE must be a dict")
     known = {field.name.upper(): field.name for field in fields(Settings)}
@@ -79,11 +88,3 @@ def _checked(name: str, value: Any, path: str) -> Any:
     elif not isinstance(value, int) or isinstance(value, bool) or value < 1:
         raise StoreMisconfigured(f"{path} must be a whole number above zero")
     return value
-
-
-def _reset(*, setting: str, **kwargs: Any) -> None:
-    if setting == "STATESTORE":
-        get.cache_clear()
-
-
-setting_changed.connect(_reset)

@@ -98,12 +98,12 @@ class TransactionConflict(StateStoreError):
 class TransactionRefused(StateStoreError, RuntimeError):
     """The operation must be durable when it returns, so it cannot run inside an open transaction."""
 
-    def __init__(self, operation: str, database: str) -> None:
+    def __init__(self, operation: str, database: str, *, second_alias: bool = True) -> None:
         self.operation, self.database = operation, database
+        remedy = ", or give the store a second DATABASES alias of the same database in OPTIONS['database']"
         super().__init__(
             f"{operation} must be durable when it returns, but a transaction is open on the database {database!r}: "
-            "call it outside the block (views: transaction.non_atomic_requests), or give the store a second "
-            "DATABASES alias of the same database in OPTIONS['database']"
+            f"call it outside the block (views: transaction.non_atomic_requests){remedy if second_alias else ''}"
         )
 
 
@@ -120,6 +120,14 @@ class LockLost(StateStoreError):
 
 class BlobGone(StateStoreError, LookupError):
     """The bytes of a spool reader have been purged since it was made; read the entry anew."""
+
+
+class ClaimLost(StateStoreError):
+    """The claim on an event ended before it was confirmed, and another took it or its window passed."""
+
+
+class QueueFull(StateStoreError):
+    """The queue holds as many items as it may; nothing was added."""
 
 
 class UploadLapsed(StateStoreError, TimeoutError):

@@ -7,8 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from .contracts.dedup import Dedup, DedupPrimitives
 from .contracts.durable import Durable, DurablePrimitives
+from .contracts.handoff import Handoff, HandoffPrimitives
 from .contracts.kv import KV, KVPrimitives
+from .contracts.lists import ListFacet, ListPrimitives
 from .contracts.lock import LockFacet, LockPrimitives
+from .contracts.queue import Queue, QueuePrimitives
 from .contracts.spool import Spool, SpoolPrimitives
 from .exceptions import NotSupported
 from .keys import Namespace, encode_namespace
@@ -18,7 +21,7 @@ if TYPE_CHECKING:
 
 
 class Store:
-    """Give the facets of one backend within one namespace: ``kv``, ``lock``, ``dedup``, ``spool``, ``durable``.
+    """Give the facets of one backend within one namespace: ``kv list lock dedup queue handoff spool durable``.
 
     A store is cheap, immutable, and may be shared by threads and event loops.
     """
@@ -50,6 +53,11 @@ class Store:
         return KV(self._supporting(KVPrimitives, "kv"), self.names)
 
     @cached_property
+    def list(self) -> ListFacet:
+        """Values in order, with one expiry for the whole."""
+        return ListFacet(self._supporting(ListPrimitives, "list"), self.names)
+
+    @cached_property
     def lock(self) -> LockFacet:
         """Locks with a token, a time to live and a fence."""
         return LockFacet(self._supporting(LockPrimitives, "lock"), self.names)
@@ -58,6 +66,16 @@ class Store:
     def dedup(self) -> Dedup:
         """Windows in which an event counts once."""
         return Dedup(self._supporting(DedupPrimitives, "dedup"), self.names)
+
+    @cached_property
+    def queue(self) -> Queue:
+        """Values first in, first out, with a limit if wanted."""
+        return Queue(self._supporting(QueuePrimitives, "queue"), self.names)
+
+    @cached_property
+    def handoff(self) -> Handoff:
+        """Carry-over state behind a one-shot id."""
+        return Handoff(self._supporting(HandoffPrimitives, "handoff"), self.names)
 
     @cached_property
     def spool(self) -> Spool:

@@ -76,6 +76,13 @@ class Facet(Generic[Primitives]):
         """Remove every entry of exactly this namespace, never of a nested one."""
         yield from self._backend.entries_clear(self.name, self._scope.namespace)
 
+    size, asize = both(_size)
+    clear, aclear = both(_clear)
+
+
+class KeyedFacet(Facet[Primitives]):
+    """Be a facet whose keys may be listed."""
+
     def _scan(self, prefix: str = "", cursor: str | None = None, limit: int = 100) -> Flow[Page]:
         """Return a page of the live entries of exactly this namespace, in key order, without their values.
 
@@ -91,6 +98,4 @@ class Facet(Generic[Primitives]):
         more = len(items) > limit
         return Page(tuple(items[:limit]), items[limit - 1].key if more else None)
 
-    size, asize = both(_size)
-    clear, aclear = both(_clear)
     scan, ascan = both(_scan)

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from dataclasses import dataclass, field
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from ..exceptions import StoreUnavailable
 from ..flow import Action, Flow, both
 from ..keys import Entry
 from ..ttl import Duration, milliseconds
-from .base import Facet, ListingPrimitives
+from .base import KeyedFacet, ListingPrimitives
 from .tokens import new_token, token_digest
+
+if TYPE_CHECKING:
+    from .once import Once
 
 ClaimState: TypeAlias = Literal["new", "pending", "done"]
 
@@ -64,7 +67,7 @@ class Claim:
     forget, aforget = both(_forget)
 
 
-class Dedup(Facet[DedupPrimitives]):
+class Dedup(KeyedFacet[DedupPrimitives]):
     """Tell first sightings from repeats.
 
     A window is fixed from the first sighting on: a repeat neither slides it nor writes. ``ttl`` is in seconds; make it
@@ -106,6 +109,16 @@ class Dedup(Facet[DedupPrimitives]):
     def _forget(self, key: str, token: str) -> Flow[bool]:
         """Forget by token, as ``Claim.forget`` does, in any process."""
         return (yield from self._settle(key, token, done=False))
+
+    def once(self, key: str, ttl: Duration, lease: Duration = 60) -> Once:
+        """Handle ``key`` once: ``with store.dedup.once("evt:1", 600) as claim:``, or ``async with``.
+
+        ``claim`` is true only for "new": test it. A clean end confirms it (``ClaimLost``: the lease had run out and
+        another took the event); an exception forgets it, so that the sender's next try is "new".
+        """
+        from .once import Once
+
+        return Once(self, key, ttl, lease)
 
     seen, aseen = both(_seen)
     claim, aclaim = both(_claim)

@@ -9,7 +9,7 @@ from .. import codec
 from ..flow import Action, Flow, both
 from ..keys import Entry
 from ..ttl import Duration, optional_milliseconds
-from .base import Facet, ListingPrimitives
+from .base import KeyedFacet, ListingPrimitives
 
 
 class KVPrimitives(ListingPrimitives):
@@ -40,7 +40,7 @@ class KVPrimitives(ListingPrimitives):
         """Replace the expiry of the live entry; return whether there was one."""
 
 
-class KV(Facet[KVPrimitives]):
+class KV(KeyedFacet[KVPrimitives]):
     """Keep values by key. Every operation is one atomic step; writes join the caller's transaction on a database."""
 
     name = "kv"

@@ -12,7 +12,7 @@ from ..flow import Action, Flow, both
 from ..keys import Entry
 from ..renewer import RenewingBackend
 from ..ttl import Duration, milliseconds, wait_milliseconds
-from .base import Facet, ListingPrimitives
+from .base import KeyedFacet, ListingPrimitives
 from .tokens import new_token, token_digest
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class Lock:
     extend, aextend = both(_extend)
 
 
-class LockFacet(Facet[LockPrimitives]):
+class LockFacet(KeyedFacet[LockPrimitives]):
     """Lock names across processes.
 
     On a database every operation must be durable when it returns: inside an open transaction it is refused

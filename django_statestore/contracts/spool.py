@@ -14,7 +14,7 @@ from .. import conf
 from ..exceptions import BlobGone, InvalidArgument, UploadLapsed
 from ..flow import Action, Flow, both
 from ..keys import Entry, check_text
-from .base import Facet, ListingPrimitives
+from .base import KeyedFacet, ListingPrimitives
 from .blob import PIECE, Blob, Chunk, Cutter, Shape, Use
 from .reader import SpoolReader
 from .source import AsyncData, Source
@@ -81,7 +81,7 @@ class SpoolPrimitives(ListingPrimitives):
         """Take away up to ``limit`` blobs dropped ``grace`` milliseconds ago that no use keeps; return the count."""
 
 
-class Spool(Facet[SpoolPrimitives]):
+class Spool(KeyedFacet[SpoolPrimitives]):
     """Keep large bodies of text or bytes by call id.
 
     A write makes a new version and never touches an old one. So a reader is a snapshot: after a rewrite, ``delete`` or

@@ -64,3 +64,24 @@ class DedupEntry(_Entry):
             models.Index(fields=["namespace", "key"], name="statestore_dedup_names"),
             models.Index(fields=["expires_at"], name="statestore_dedup_expiry"),
         ]
+
+
+class HandoffEntry(models.Model):
+    """Hold one state. Its id is a capability: only its digest is stored, and no name stands beside it."""
+
+    id = DigestField(primary_key=True)
+    namespace = ExactTextField(_("namespace"))
+    value = models.TextField(_("state"))
+    expires_at = InstantField(_("expires at"))
+
+    class Meta:
+        db_table = "statestore_handoff"
+        verbose_name = _("handoff")
+        verbose_name_plural = _("handoffs")
+        indexes = [
+            models.Index(fields=["namespace", "expires_at"], name="statestore_handoff_live"),
+            models.Index(fields=["expires_at"], name="statestore_handoff_expiry"),
+        ]
+
+    def __str__(self) -> str:
+        return str(_("handoff"))

@@ -9,6 +9,8 @@ from typing import TypeAlias
 
 from .. import conf, stores
 from ..contracts.base import ListingPrimitives
+from ..contracts.lists import ListPrimitives
+from ..contracts.queue import QueuePrimitives
 from ..contracts.spool import SpoolPrimitives
 from ..contracts.tasks import TaskPrimitives
 from ..exceptions import StateStoreError
@@ -20,7 +22,7 @@ BATCH = 500
 
 Batch: TypeAlias = Callable[[int], int]
 
-FACETS = ("kv", "lock", "dedup")
+FACETS = ("kv", "lock", "dedup", "handoff")
 
 
 def batches_of(store: Store) -> Iterator[tuple[str, Batch]]:
@@ -29,6 +31,10 @@ def batches_of(store: Store) -> Iterator[tuple[str, Batch]]:
     if isinstance(backend, ListingPrimitives):
         for facet in FACETS:
             yield facet, lambda limit, facet=facet: backend.entries_purge(facet, limit).run()  # type: ignore[misc]
+    if isinstance(backend, ListPrimitives):
+        yield "list", lambda limit: backend.list_purge(limit).run()
+    if isinstance(backend, QueuePrimitives):
+        yield "queue", lambda limit: backend.queue_purge(limit).run()
     if isinstance(backend, SpoolPrimitives):
         yield "spool uploads", lambda limit: backend.spool_purge_writing(limit).run()
         yield "spool", lambda limit: backend.spool_purge_dropped(settings.spool_grace, limit).run()

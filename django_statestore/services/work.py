@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable
 
@@ -10,10 +11,13 @@ from django.db import close_old_connections
 from .. import conf
 from ..contracts.tasks import TaskPrimitives
 from ..durable.registry import known_fingerprints
+from ..exceptions import StateStoreError
 from ..keys import decode_namespace
 from .purge import purge
 from .resume import resume
 from .sweep import sweep, task_stores
+
+logger = logging.getLogger("django_statestore.work")
 
 BATCH = 20
 PURGE_EVERY = 600.0
@@ -45,7 +49,13 @@ class Worker:
         """Work until told to stop, looking every ``poll`` seconds; ``until_idle``: or until nothing is due."""
         while not self._stopping():
             self._maintain()
-            tried = drive_due(self._alias, self._stopping)
+            try:
+                tried = drive_due(self._alias, self._stopping)
+            except StateStoreError as error:
+                if until_idle:
+                    raise
+                logger.error("the due tasks could not be read: %s", error)
+                tried = 0
             close_old_connections()
             if not tried:
                 if until_idle:

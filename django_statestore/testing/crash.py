@@ -28,8 +28,8 @@ class _Execute(Protocol):
 class CrashPoints:
     """Number the points that this process passes inside a ``with`` block, and SIGKILL it at one of them.
 
-    ``kill_at`` counts from 0; None: at none. ``where`` is asked, in the thread that passes it, whether a point counts, by
-    its name. Statements of every thread and of every connection count, also of those that are opened later.
+    ``kill_at`` counts from 0; None: at none. ``where`` is asked, in the thread that passes it, whether the point of that
+    name counts. Statements of every thread and of every connection count, also of those that are opened later.
     """
 
     def __init__(self, kill_at: int | None = None, where: Callable[[str], bool] | None = None) -> None:

@@ -4,6 +4,7 @@ import base64
 import json
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from django.conf import settings as django_settings
 from django.db import connections
 
 from django_statestore import Store
-from django_statestore.durable import TaskHandle
+from django_statestore.durable import TaskHandle, dispatch
 from testproject.celery import make_folders
 from testproject.demo.processes import Processes
 from tests.celery.durable_tasks import Errand
@@ -20,14 +21,6 @@ from tests.processes import environment
 
 SECONDS = 30.0
 """How long a worker may take for what these tests wait for."""
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Let the tests of this folder commit: other processes are to see what they write."""
-    here = Path(__file__).parent
-    for item in items:
-        if here in item.path.parents and {"store", "workers", "worker"} & set(getattr(item, "fixturenames", ())):
-            item.add_marker(pytest.mark.django_db(transaction=True, databases="__all__"))
 
 
 def wait_for(condition: Callable[[], Any], what: str) -> None:
@@ -50,6 +43,16 @@ class Broker:
     def __init__(self, folder: Path) -> None:
         self.folder = folder / "messages"
 
+    @contextmanager
+    def away(self) -> Iterator[None]:
+        """Take the broker down for as long as the block."""
+        hidden = self.folder.with_name("hidden")
+        self.folder.rename(hidden)
+        try:
+            yield
+        finally:
+            hidden.rename(self.folder)
+
     def messages(self, queue: str = "celery") -> list[list[Any]]:
         """Return the arguments of each message in a queue, the oldest first."""
         found = []
@@ -61,7 +64,8 @@ class Broker:
 
 @pytest.fixture
 def broker() -> Broker:
-    """Return the broker, empty."""
+    """Return the broker, empty, and with no failure remembered."""
+    dispatch.try_again()
     folder = Path(django_settings.BROKER)
     make_folders()
     for path in (folder / "messages").iterdir():

@@ -1,11 +1,15 @@
 """A worker is killed inside a step, and another goes on; the message died with the first, so the sweep sends one."""
 
+import pytest
+
 from django_statestore import Store
 from django_statestore.services.sweep import sweep
 from django_statestore.testing import age
 from testproject.demo.processes import Processes, group_is_left
 from tests.celery.conftest import Broker, ended, wait_for
 from tests.celery.durable_tasks import WAITING, Errand
+
+pytestmark = pytest.mark.django_db(transaction=True)
 
 
 def kill_inside_a_step(alias: str, names: tuple[str, ...], errand: Errand, workers: Processes) -> None:

@@ -10,7 +10,7 @@ from django_statestore.testing import age
 from tests.celery.conftest import Broker, ended, wait_for
 from tests.celery.durable_tasks import FAILING, PLAIN, WAITING, Errand
 
-pytestmark = pytest.mark.usefixtures("worker")
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("worker")]
 
 
 def send_again(task: TaskHandle[Errand], times: int) -> None:

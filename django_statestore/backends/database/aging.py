@@ -7,6 +7,8 @@ from .primitives import DatabasePrimitives
 _INSTANTS = {
     "statestore_kv": ("expires_at",),
     "statestore_lock": ("expires_at",),
+    "statestore_handoff": ("expires_at",),
+    "statestore_list": ("expires_at",),
     "statestore_dedup": ("expires_at", "window_ends_at"),
     "statestore_spool_blob": ("lease_until", "dropped_at", "created_at"),
     "statestore_task": (
@@ -14,6 +16,12 @@ _INSTANTS = {
         "finished_at",
     ),
 }  # fmt: skip
+
+_QUEUE_ITEMS = """
+update statestore_queue_item set expires_at = {earlier[expires_at]}, hidden_until = {earlier[hidden_until]},
+    created_at = {earlier[created_at]}
+where queue_id in (select id from statestore_queue where namespace = %(namespace)s)
+"""
 
 _MAILBOX = """
 update statestore_mailbox set sent_at = {earlier[sent_at]}
@@ -30,4 +38,5 @@ class AgingStatements(DatabasePrimitives):
             for table, columns in _INSTANTS.items():
                 moved = ", ".join(f"{column} = {{earlier[{column}]}}" for column in columns)
                 self.rows(f"update {table} set {moved} where namespace = %(namespace)s", parameters)
+            self.rows(_QUEUE_ITEMS, parameters)
             self.rows(_MAILBOX, parameters)

@@ -12,9 +12,12 @@ from .aging import AgingStatements
 from .connection import Database
 from .dedup import DedupStatements
 from .durable import DurableStatements
+from .handoff import HandoffStatements
 from .kv import KVStatements
 from .listing import ListingStatements
+from .lists import ListStatements
 from .lock import LockStatements
+from .queue import QueueStatements
 from .requests import RequestStatements
 from .spool import SpoolStatements
 from .sweeping import SweepStatements
@@ -24,8 +27,11 @@ from .tasks import TaskStatements
 class DatabaseBackend(
     ListingStatements,
     KVStatements,
+    ListStatements,
     LockStatements,
     DedupStatements,
+    QueueStatements,
+    HandoffStatements,
     SpoolStatements,
     DurableStatements,
     TaskStatements,

@@ -59,8 +59,7 @@ class Database:
     @property
     def in_transaction(self) -> bool:
         """Return whether the caller has a transaction open, with ``atomic()`` or by ``AUTOCOMMIT: False``."""
-        connection = self.connection
-        return connection.in_atomic_block or not connection.get_autocommit()
+        return self.connection.in_atomic_block or not self._autocommit
 
     @property
     def in_test_case(self) -> bool:
@@ -70,7 +69,8 @@ class Database:
     def require_durable(self, operation: str) -> None:
         """Refuse to go on inside an open transaction; lenient directly inside a ``TestCase``, as Django is."""
         if self.in_transaction and not self.in_test_case:
-            raise TransactionRefused(operation, self.alias)
+            # SQLite has one writer: by a second alias the call would wait for the very block that it stands in.
+            raise TransactionRefused(operation, self.alias, second_alias=self.dialect.vendor != "sqlite")
 
     @contextmanager
     def transaction(self) -> Iterator[None]:
@@ -84,8 +84,14 @@ class Database:
     @property
     def tells_commit(self) -> bool:
         """Return whether ``on_commit`` works: not with ``AUTOCOMMIT: False`` outside any block."""
+        return self.connection.in_atomic_block or self._autocommit
+
+    @property
+    def _autocommit(self) -> bool:
         connection = self.connection
-        return connection.in_atomic_block or connection.get_autocommit()
+        if connection.connection is None:  # Django would connect too, with errors of its own
+            self._connect(connection)
+        return connection.get_autocommit()
 
     def block_elsewhere(self) -> str | None:
         """Return another alias on which the caller has a block open, if any."""
@@ -103,17 +109,22 @@ class Database:
 
     # -- one unit of work ---------------------------------------------------------------------------------------------
 
-    def attempt(self, work: Callable[[], T], *, repeatable: bool) -> T:
+    def attempt(self, work: Callable[[], T], *, repeatable: bool, writes: bool = True) -> T:
         """Do ``work``, a few statements at most, and turn a database error into ours.
 
         ``repeatable`` work may be done twice without harm, so it is also repeated, once, over a new connection when the
-        old one broke. Raises ``TransactionConflict`` and ``StoreUnavailable`` (nothing was done) and, for work that is
-        not repeatable, ``OutcomeUnknown``.
+        old one broke. Raises ``TransactionConflict`` and ``StoreUnavailable`` (nothing was done) and, for work that
+        ``writes`` and was sent, once or twice, without an answer, ``OutcomeUnknown``.
         """
-        ours, patience, lost = not self.in_transaction, time.monotonic() + PATIENCE, False
+        ours, patience = not self.in_transaction, time.monotonic() + PATIENCE
+        lost: Error | None = None
         while True:
             try:
                 return work()
+            except StoreUnavailable:  # no new connection could be made
+                if lost and writes:
+                    raise self._unknown() from lost
+                raise
             except (DatabaseError, InterfaceError) as error:
                 connection = self.connection
                 fault = fault_of(error, connection)
@@ -129,17 +140,21 @@ class Database:
                         continue
                 elif fault is Fault.LOST:
                     connection.close()
-                    if ours and not repeatable:
-                        raise OutcomeUnknown(
-                            f"the connection to the database {self.alias!r} broke before it answered: "
-                            "the write may or may not have taken effect"
-                        ) from error
-                    if ours and not lost:
-                        lost = True
+                    first, lost = lost is None, error
+                    if ours and repeatable and first:
                         continue
-                raise StoreUnavailable(
-                    f"the database {self.alias!r} is not available: {type(error).__name__}"
-                ) from error
+                if ours and writes and lost:
+                    raise self._unknown() from lost
+                raise self._unavailable(error) from error
+
+    def _unknown(self) -> OutcomeUnknown:
+        return OutcomeUnknown(
+            f"the connection to the database {self.alias!r} broke before it answered: "
+            "the write may or may not have taken effect"
+        )
+
+    def _unavailable(self, error: Error) -> StoreUnavailable:
+        return StoreUnavailable(f"the database {self.alias!r} is not available: {type(error).__name__}")
 
     def execute(self, template: str, parameters: Parameters) -> list[Row]:
         """Send one statement and return its rows, over the cheapest cursor that hides nothing from Django."""
@@ -161,14 +176,23 @@ class Database:
         return self._through_django(connection, statement, parameters)
 
     def _connect(self, connection: BaseDatabaseWrapper) -> None:
-        raw = connection.connection
-        if raw is not None and getattr(raw, "closed", False) and not self.in_transaction:
+        raw, patience = connection.connection, 0.0
+        ours = connection.autocommit and not connection.in_atomic_block
+        if raw is not None and getattr(raw, "closed", False) and ours:
             connection.close()  # known to be dead before anything was sent
-        try:
-            connection.close_if_health_check_failed()
-            connection.ensure_connection()
-        except Error as error:
-            raise StoreUnavailable(f"the database {self.alias!r} cannot be reached: {type(error).__name__}") from error
+        while True:
+            try:
+                connection.close_if_health_check_failed()
+                connection.ensure_connection()
+            except Error as error:
+                connection.close()  # Django keeps one whose set-up failed
+                # SQLite: what is sent on connecting, such as the PRAGMA of a journal mode, may find the file locked.
+                patience = patience or time.monotonic() + PATIENCE
+                if fault_of(error, connection) is not Fault.CONFLICT or time.monotonic() >= patience:
+                    raise self._unavailable(error) from error
+                time.sleep(random.uniform(0.001, 0.02))  # noqa: S311
+            else:
+                return
 
     @staticmethod
     def _through_django(connection: BaseDatabaseWrapper, statement: Statement, parameters: Parameters) -> list[Row]:

@@ -4,17 +4,14 @@ from __future__ import annotations
 
 from ...contracts.kv import KVPrimitives
 from ...keys import Entry
+from . import values
 from .primitives import DatabasePrimitives, identity, reads, writes
 
-_LIVE = "(expires_at is null or expires_at > {now})"
+_TABLE = "statestore_kv"
 
-GET = f"select value from statestore_kv where id = %(id)s and {_LIVE}"
+GET, SET = values.get(_TABLE), values.put(_TABLE, "namespace, key")
 
-SET = """
-insert into statestore_kv (id, namespace, key, value, expires_at)
-values (%(id)s, %(namespace)s, %(key)s, %(value)s, {after[ttl]})
-on conflict (id) do update set value = excluded.value, expires_at = {after[ttl]}
-"""
+CONSUME, DELETE = values.take(_TABLE), values.drop(_TABLE)
 
 # The look before the insert keeps a losing call from writing anything, even a row lock.
 ADD = """
@@ -28,11 +25,7 @@ where kv.expires_at <= {now}
 returning 1
 """
 
-CONSUME = f"delete from statestore_kv where id = %(id)s and {_LIVE} returning value"
-
-DELETE = f"delete from statestore_kv where id = %(id)s and {_LIVE} returning 1"
-
-TOUCH = f"update statestore_kv set expires_at = {{after[ttl]}} where id = %(id)s and {_LIVE} returning 1"
+TOUCH = f"update statestore_kv set expires_at = {{after[ttl]}} where id = %(id)s and {values.LIVE} returning 1"
 
 
 class KVStatements(DatabasePrimitives, KVPrimitives):

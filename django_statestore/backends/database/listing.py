@@ -69,6 +69,32 @@ LISTINGS = {
         kept=86_400_000,
         durable=True,
     ),
+    "handoff": Listing("statestore_handoff", size="length(value)"),
+    "list": Listing(
+        "statestore_list",
+        size="(select coalesce(sum(length(i.value)), 0) from statestore_list_item i "
+        "where i.list_id = statestore_list.id and i.seq > floor)",
+        clear="update statestore_list set floor = seq, expires_at = {now} where namespace = %(namespace)s",
+        after_clear="""
+        delete from statestore_list_item where list_id in (
+            select h.id from statestore_list h where h.namespace = %(namespace)s
+        ) and seq <= (select h.floor from statestore_list h where h.id = list_id)
+        """,
+    ),
+    "queue": Listing(
+        "statestore_queue",
+        size="(select coalesce(sum(length(i.value)), 0) from statestore_queue_item i "
+        "where i.queue_id = statestore_queue.id)",
+        live="stored > (select count(*) from statestore_queue_item i "
+        "where i.queue_id = statestore_queue.id and i.expires_at <= {clock})",
+        left="null",
+        clear="update statestore_queue set stored = 0 where namespace = %(namespace)s",
+        after_clear="""
+        delete from statestore_queue_item where queue_id in (
+            select q.id from statestore_queue q where q.namespace = %(namespace)s
+        )
+        """,
+    ),
     # What is live and has lost its entry is dropped; what is being written is not live and may be finished later.
     "spool": Listing(
         "statestore_spool_entry",

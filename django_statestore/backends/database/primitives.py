@@ -42,12 +42,14 @@ Primitive = Callable[Concatenate[Self, P], T]
 ActionPrimitive = Callable[Concatenate[Self, P], Action[T]]
 
 
-def _unit(repeatable: bool, durable: bool, function: Primitive[Self, P, T]) -> ActionPrimitive[Self, P, T]:
+def _unit(
+    function: Primitive[Self, P, T], *, writes: bool = True, repeatable: bool = False, durable: bool = False
+) -> ActionPrimitive[Self, P, T]:
     def primitive(self: Self, /, *args: P.args, **kwargs: P.kwargs) -> Action[T]:
         def work() -> T:
             if durable:
                 self.database.require_durable(name)
-            return self.database.attempt(lambda: function(self, *args, **kwargs), repeatable=repeatable)
+            return self.database.attempt(lambda: function(self, *args, **kwargs), repeatable=repeatable, writes=writes)
 
         return Call(work)
 
@@ -58,22 +60,22 @@ def _unit(repeatable: bool, durable: bool, function: Primitive[Self, P, T]) -> A
 
 def reads(function: Primitive[Self, P, T]) -> ActionPrimitive[Self, P, T]:
     """Make a primitive of a method that only reads: repeated once when the connection broke."""
-    return _unit(True, False, function)
+    return _unit(function, writes=False, repeatable=True)
 
 
 def writes(function: Primitive[Self, P, T]) -> ActionPrimitive[Self, P, T]:
     """Make a primitive of a method that writes and joins the caller's transaction."""
-    return _unit(False, False, function)
+    return _unit(function)
 
 
 def commits(function: Primitive[Self, P, T]) -> ActionPrimitive[Self, P, T]:
     """Make a primitive of a method whose write must be durable when it returns: no open transaction."""
-    return _unit(False, True, function)
+    return _unit(function, durable=True)
 
 
 def commits_repeatably(function: Primitive[Self, P, T]) -> ActionPrimitive[Self, P, T]:
     """Make the same of a write that takes effect once, however often it is sent (it names a token or a fence)."""
-    return _unit(True, True, function)
+    return _unit(function, repeatable=True, durable=True)
 
 
 def identity(entry: Entry) -> dict[str, Any]:

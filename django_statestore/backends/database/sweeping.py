@@ -51,23 +51,16 @@ where id in (select id from statestore_task where reason = 'diverged' and wake_a
 returning 1
 """
 
-_FINISHED = """
-select id from statestore_task
-where finished_at <= {before_clock[retention]} and retention is null order by finished_at limit %(limit)s
-"""
+_FREE = "(worker = '' or wake_at is null or wake_at <= {clock})"
 
-_FINISHED_OWN = """
-select id from statestore_task
-where finished_at is not null and retention is not null and finished_at <= {clock_before[retention]}
-order by finished_at limit %(limit)s
-"""
+_SAVED = "exists (select 1 from statestore_snapshot s where s.task_id = statestore_task.id)"
 
-_UNSAVED = """
-select t.id from statestore_task t
-where not t.driven and t.save_seq = 0 and t.wake_at <= {before_clock[day]}
-    and not exists (select 1 from statestore_snapshot s where s.task_id = t.id)
-order by t.id limit %(limit)s
-"""
+# What the purge takes: where, and in which order. A delete repeats the test, for the row may have come back to life.
+_PURGED = (
+    (f"finished_at <= {{before_clock[retention]}} and retention is null and {_FREE}", "finished_at"),
+    (f"retention is not null and finished_at <= {{clock_before[retention]}} and {_FREE}", "finished_at"),
+    (f"not driven and save_seq = 0 and wake_at <= {{before_clock[day]}} and not {_SAVED}", "id"),
+)
 
 _PARTS = ("statestore_snapshot", "statestore_journal", "statestore_mailbox", "statestore_spool_use")
 
@@ -122,17 +115,20 @@ class SweepStatements(DatabasePrimitives, TaskPrimitives):
 
     @writes
     def tasks_purge(self, retention: int, limit: int) -> int:
-        found: list[int] = []
-        for template in (_FINISHED, _FINISHED_OWN, _UNSAVED):
-            parameters = {"retention": retention, "day": _DAY, "limit": limit - len(found)}
-            found += [row[0] for row in self.rows(template, parameters)] if limit > len(found) else []
-        for task in found:
-            with self.database.transaction():
-                # The task first: whoever would add to it waits for this row, and then finds none.
-                self.rows("delete from statestore_task where id = %(task)s", {"task": task})
-                for table in _PARTS:
-                    self.rows(f"delete from {table} where task_id = %(task)s", {"task": task})
-        return len(found)
+        gone, bounds = 0, {"retention": retention, "day": _DAY}
+        for condition, order in _PURGED:
+            find = f"select id from statestore_task where {condition} order by {order} limit %(limit)s"
+            delete = f"delete from statestore_task where id = %(task)s and {condition} returning 1"
+            found = self.rows(find, bounds | {"limit": limit - gone}) if limit > gone else []
+            for (task,) in found:
+                with self.database.transaction():
+                    # The task first: whoever would add to it waits for this row, and then finds none.
+                    if not self.touched(delete, bounds | {"task": task}):
+                        continue
+                    for table in _PARTS:
+                        self.rows(f"delete from {table} where task_id = %(task)s", {"task": task})
+                gone += 1
+        return gone
 
     @writes
     def job_started(self, kind: str) -> None:

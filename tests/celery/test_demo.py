@@ -1,0 +1,219 @@
+"""``manage.py demo``, as somebody who has just cloned the project runs it."""
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.cookiejar import CookieJar
+from pathlib import Path
+from urllib.error import URLError
+from urllib.parse import urlencode
+from urllib.request import HTTPCookieProcessor, OpenerDirector, build_opener
+
+import pytest
+
+from testproject.demo.processes import group_is_left, within
+from tests.processes import ROOT
+
+MINUTE = 60.0
+
+
+class Place:
+    """A database and a broker folder of a demo's own."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("STATESTORE_")}
+        kept.pop("DJANGO_SETTINGS_MODULE", None)
+        self.environment = kept | {
+            "STATESTORE_SQLITE": str(folder / "demo.sqlite3"),
+            "STATESTORE_BROKER": str(folder / "broker"),
+            "PYTHONUNBUFFERED": "1",
+        }
+
+    def start(self, *arguments: str) -> "subprocess.Popen[str]":
+        return subprocess.Popen(
+            [sys.executable, "manage.py", *arguments],
+            cwd=ROOT,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+        )
+
+    def run(self, *arguments: str) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(
+            [sys.executable, "manage.py", *arguments],
+            cwd=ROOT,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=MINUTE,
+        )
+
+
+def pids(output: str) -> list[int]:
+    """Return the processes that a demo said it had started."""
+    return [int(pid) for pid in re.findall(r"\b(?:worker|beat) (\d+)", output)]
+
+
+def none_is_left(output: str) -> bool:
+    found = set(pids(output))
+    assert found
+    return within(5, lambda: not any(group_is_left(pid) for pid in found))
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
+    return Place(tmp_path_factory.mktemp("demo"))
+
+
+@pytest.fixture(scope="module")
+def interrupted(place: Place) -> tuple[int, str]:
+    """Run a demo up to its loop and press Ctrl-C; return its exit status and output."""
+    return stopped_by(place, signal.SIGINT)
+
+
+@pytest.fixture(scope="module")
+def finished(place: Place, interrupted: tuple[int, str]) -> tuple[int, str, float]:
+    """Run a whole demo where one was interrupted; return its exit status, its output and its seconds."""
+    started = time.monotonic()
+    done = place.run("demo")
+    return done.returncode, done.stdout, time.monotonic() - started
+
+
+def stopped_by(place: Place, number: signal.Signals) -> tuple[int, str]:
+    demo = place.start("demo")
+    assert demo.stdout is not None
+    output = ""
+    try:
+        while "read_section" not in output:
+            line = demo.stdout.readline()
+            assert line, output
+            output += line
+        demo.send_signal(number)
+        rest, _ = demo.communicate(timeout=MINUTE)
+    finally:
+        demo.kill()
+        demo.communicate()
+    return demo.returncode, output + rest
+
+
+def test_ctrl_c_leaves_no_process(interrupted: tuple[int, str]) -> None:
+    status, output = interrupted
+    assert status == 128 + signal.SIGINT
+    assert output.splitlines()[-1].startswith("CommandError: interrupted (SIGINT)")
+    assert none_is_left(output)
+
+
+def test_a_whole_demo(finished: tuple[int, str, float]) -> None:
+    status, output, seconds = finished
+    assert status == 0, output
+    assert seconds < MINUTE
+    assert none_is_left(output)
+    assert "an earlier demo was interrupted" in output
+    assert re.search(r"x killed worker \d+ inside step 'read_section', turn 4", output), output
+    assert re.search(r"x killed worker \d+ inside step 'record_report', turn 1", output), output
+    assert len(re.findall(r"the sweep sent the task to worker \d+ after \d+\.\d s", output)) == 2, output
+    assert re.search(r"read_section +4 +2 repeated", output), "the attempt of the killed worker counts"
+    assert re.search(r"record_report +1 +1 reconciled", output), output
+    claims = re.findall(r"^  ok      (.*)$", output, re.MULTILINE)
+    assert len(claims) == 9
+    assert "FAILED" not in output
+
+
+def test_the_demo_shows_where_to_look(place: Place, finished: tuple[int, str, float]) -> None:
+    url = re.search(r"http://127\.0\.0\.1:8000(\S+)", finished[1])
+    assert url is not None
+    with server(place) as (browser, base):
+        page = get(browser, f"{base}/admin/login/")
+        token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page)
+        assert token is not None
+        form = {"csrfmiddlewaretoken": token[1], "username": "demo", "password": "demo", "next": "/admin/"}
+        assert "Log out" in get(browser, f"{base}/admin/login/", urlencode(form).encode())
+        assert "demo.read_text" in get(browser, f"{base}/admin/statestore/task/")
+        task = get(browser, base + url[1])
+        assert "reconciled" in task
+        assert 'name="_save"' not in task, "tasks are to be looked at"
+        assert "LICENSE" in get(browser, f"{base}/admin/demo/report/")
+
+
+@contextmanager
+def server(place: Place) -> Iterator[tuple[OpenerDirector, str]]:
+    """Serve the demo's database, as the demo says; yield a browser and the server's address."""
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    process = place.start("runserver", "--noreload", f"127.0.0.1:{port}")
+    browser = build_opener(HTTPCookieProcessor(CookieJar()))
+    base = f"http://127.0.0.1:{port}"
+
+    def answers() -> bool:
+        try:
+            return bool(get(browser, f"{base}/admin/login/"))
+        except URLError:
+            return False
+
+    try:
+        assert within(MINUTE, answers)
+        yield browser, base
+    finally:
+        process.kill()
+        process.communicate()
+
+
+def get(browser: OpenerDirector, url: str, form: bytes | None = None) -> str:
+    with browser.open(url, form, timeout=30) as response:
+        text: str = response.read().decode()
+    return text
+
+
+def test_a_demo_that_is_killed_takes_its_processes_along(tmp_path: Path) -> None:
+    status, output = stopped_by(Place(tmp_path), signal.SIGKILL)
+    assert status == -signal.SIGKILL
+    assert none_is_left(output)
+
+
+def test_one_demo_at_a_time(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    first = place.start("demo")
+    try:
+        assert within(MINUTE, (tmp_path / "broker" / "control").exists)
+        assert one_line(place.run("demo")) == "CommandError: another demo is running here: wait for its end"
+    finally:
+        first.kill()
+        output, _ = first.communicate()
+    assert not pids(output) or none_is_left(output)
+
+
+def one_line(done: "subprocess.CompletedProcess[str]") -> str:
+    assert done.returncode == 1
+    assert len(done.stdout.splitlines()) == 1, done.stdout
+    return done.stdout.strip()
+
+
+@pytest.mark.parametrize(
+    ("given", "problem"),
+    [("nowhere.txt", "cannot be read: No such file"), (".", "cannot be read: Is a directory"), ("empty", "is empty")],
+)
+def test_what_is_no_text_is_refused(tmp_path: Path, given: str, problem: str) -> None:
+    (tmp_path / "empty").touch()
+    assert problem in one_line(Place(tmp_path).run("demo", str(tmp_path / given)))
+
+
+def test_an_old_sqlite_is_refused(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    program = (
+        "import runpy, sqlite3, sys; sqlite3.sqlite_version_info = (3, 34, 1); sqlite3.sqlite_version = '3.34.1'; "
+        "sys.argv = ['manage.py', 'demo']; runpy.run_path('manage.py', run_name='__main__')"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=ROOT, env=place.environment, capture_output=True, text=True
+    )
+    assert done.returncode == 1
+    assert done.stderr.splitlines() == ["CommandError: the demo needs SQLite 3.35 or later; this Python has 3.34.1"]

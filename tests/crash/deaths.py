@@ -1,0 +1,65 @@
+"""Deaths that come again and again, and deaths in the thread that renews. Run in a child that forks them."""
+
+import threading
+import time
+from collections.abc import Callable
+
+from django.db import connections
+
+from django_statestore import stores
+from django_statestore.durable import StepContext
+from django_statestore.testing import CrashPoints, age
+from tests.crash.ledger import Ledger
+from tests.crash.nursery import LEASE, configure, die
+from tests.crash.scripted import SCRIPTED, Script
+
+
+def die_here(ctx: StepContext) -> None:
+    CrashPoints(0).here("the end of this process")
+
+
+def die_in(alias: str, namespace: str, ledger: Ledger, where: str, count: int) -> list[tuple[int, int]]:
+    """Let workers die in a step, or in the `reconcile` of one; return attempts and claims after each death."""
+    configure()
+    task, store, counted = SCRIPTED[alias], stores[alias].namespace(namespace), []
+
+    def noted(what: str) -> Callable[[StepContext], bool]:
+        def note(ctx: StepContext) -> bool:
+            ledger.write(what)
+            if what == where:
+                die_here(ctx)
+            return False
+
+        return note
+
+    script = Script(on={name: noted(name) for name in ("begin", "act", "end")}, asked=noted("reconcile"))
+    if where == "reconcile":  # somebody must have died in the step before
+        first = Script(on={"begin": noted("begin"), "act": lambda ctx: ledger.write("act") or die_here(ctx)})
+        die(lambda: task.run("t", namespace=[namespace], app=first), "act")
+        age(store, LEASE)
+    for _ in range(count):
+        connections.close_all()
+        die(lambda: task.run("t", namespace=[namespace], app=script), where)
+        record = task.get("t", namespace=[namespace]).record
+        counted.append((record.attempts, record.claims))
+        age(store, LEASE)
+    connections.close_all()
+    return counted
+
+
+def die_renewing(alias: str, namespace: str, points: int) -> None:
+    """Let workers die at points of their renewals, a task each, while a step runs."""
+    configure(LEASE=0.3)
+    task = SCRIPTED[alias]
+
+    def long(ctx: StepContext) -> None:
+        ctx.progress(0.5, "half")
+        time.sleep(10)
+
+    def run(number: int, task_id: str) -> None:
+        with CrashPoints(number, where=lambda name: threading.current_thread().name == "statestore-renewer"):
+            task.run(task_id, namespace=[namespace], app=Script(on={"begin": long}))
+
+    for number in range(points):
+        connections.close_all()
+        die(lambda: run(number, f"{number}"), f"renewal {number}")  # noqa: B023
