@@ -22,3 +22,18 @@ def beat_schedule() -> dict[str, dict[str, Any]]:
         "statestore.sweep": {"task": "statestore.sweep", "schedule": every, "options": {"expires": life}},
         "statestore.purge": {"task": "statestore.purge", "schedule": PURGE_EVERY, "options": {"expires": PURGE_EVERY}},
     }
+
+
+def schedules_sweep() -> bool | None:
+    """Return whether the project's Celery app has the sweep in its schedule; None: there is no telling.
+
+    There is none without Celery or an app, and where the schedule is kept in the database.
+    """
+    try:
+        from celery import current_app
+    except ImportError:
+        return None
+    if current_app.main == "default" or "django_celery_beat" in str(current_app.conf.beat_scheduler):
+        return None
+    schedule: dict[str, dict[str, Any]] = current_app.conf.beat_schedule or {}
+    return any(entry.get("task") == "statestore.sweep" for entry in schedule.values())

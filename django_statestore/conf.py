@@ -49,6 +49,9 @@ _DURATIONS = {
     "spool_lease",
 }  # fmt: skip
 
+_NOTHING: dict[str, Any] = {}
+_checked_last: tuple[object, Settings] | None = None
+
 
 def get() -> Settings:
     """Return the settings in force; ``StoreMisconfigured`` names a wrong one by its path."""
@@ -58,10 +61,6 @@ def get() -> Settings:
     if _checked_last is None or _checked_last[0] is not given:
         _checked_last = (given, _settings(given))
     return _checked_last[1]
-
-
-_NOTHING: dict[str, Any] = {}
-_checked_last: tuple[object, Settings] | None = None
 
 
 def _settings(given: Any) -> Settings:

@@ -83,6 +83,7 @@ if postgres_url := os.environ.get("STATESTORE_POSTGRES_URL"):
     }
 
 # A broker without a server: each message is a file.
+CELERY_BROKER_TRANSPORT = "testproject.broker:Transport"
 BROKER = Path(os.environ.get("STATESTORE_BROKER", BASE_DIR / ".broker"))
 CELERY_BROKER_URL = "filesystem://localhost"
 CELERY_BROKER_TRANSPORT_OPTIONS = {

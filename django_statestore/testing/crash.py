@@ -2,7 +2,8 @@
 
 Run the code once with ``CrashPoints()`` to learn the points that it passes, then once for each of them in a process of
 its own, with ``CrashPoints(kill_at=number)``. Code under test needs no hook: Django shows every statement to a wrapper.
-What a transaction wrote is there only after its COMMIT, which is no statement: it lies between two points.
+What a transaction wrote is there only after its COMMIT, which is no statement: it lies between two points. So does the
+end of a single statement with RETURNING on SQLite, which is done when its rows have been fetched.
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ class _Execute(Protocol):
 class CrashPoints:
     """Number the points that this process passes inside a ``with`` block, and SIGKILL it at one of them.
 
-    ``kill_at`` counts from 0; None: at none. ``where`` is asked, in the thread that passes it, whether the point of that
-    name counts. Statements of every thread and of every connection count, also of those that are opened later.
+    ``kill_at`` counts from 0; None: at none. ``where`` is asked, in the thread that passes a point, whether it counts,
+    by its name. Statements of every thread and of every connection count, also of those that are opened later.
     """
 
     def __init__(self, kill_at: int | None = None, where: Callable[[str], bool] | None = None) -> None:

@@ -6,8 +6,10 @@ import sys
 from collections.abc import Callable, Iterator
 
 import pytest
+from django.db import connections
 
 from django_statestore import Store
+from django_statestore.services.work import Worker
 from django_statestore.testing import age
 from tests.celery.conftest import SECONDS, ended, wait_for, worker_environment
 from tests.celery.durable_tasks import FAILING, PLAIN, WAITING, Errand
@@ -108,6 +110,28 @@ def test_until_idle_ends_when_nothing_is_due(
     age(store, 3601)
     start_worker("--until-idle").communicate(timeout=SECONDS)
     assert later.refresh().status == "completed"
+
+
+def test_it_outlives_an_outage_of_the_database(
+    alias: str, names: tuple[str, ...], errand: Errand, caplog: pytest.LogCaptureFixture
+) -> None:
+    task = PLAIN[alias].start(errand, namespace=names)
+    database, rests = connections[alias], []
+    right = database.settings_dict
+
+    def rest(seconds: float) -> None:
+        database.close()
+        database.settings_dict = right
+        rests.append(seconds)
+
+    database.close()
+    database.settings_dict = right | {"NAME": "/nowhere/to/be/found"}
+    try:
+        Worker(alias, lambda: len(rests) == 2, rest).run(0.5)
+    finally:
+        rest(0)
+    assert task.refresh().status == "completed"
+    assert "the due tasks could not be read" in caplog.text
 
 
 def test_an_unknown_store_is_refused_in_one_line(start_worker: Start) -> None:

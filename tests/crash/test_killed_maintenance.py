@@ -7,6 +7,7 @@ import pytest
 from tests.crash import maintenance
 from tests.processes import Processes
 
+
 def test_a_killed_purge(processes: Processes, alias: str) -> None:
     report(alias, processes.start(maintenance.purge_killed, alias).result())
 

@@ -1,13 +1,10 @@
 """The connection breaks around a statement: at most one of those that are sent takes effect, and the worker goes on."""
 
 import tempfile
-import threading
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
-import psycopg
 import pytest
 from django.conf import settings
 from django.db import connections
@@ -20,7 +17,7 @@ from django_statestore.testing import CrashPoints
 from tests.crash.checks import check_arrived, killed_at
 from tests.crash.journey import JOURNEYS, START, Trip
 from tests.crash.ledger import Ledger, Outside
-from tests.crash.nursery import LEASE, configure, die, points_of, reporting, travel
+from tests.crash.nursery import LEASE, configure, die, points_of, travel
 from tests.crash.proxy import Loss, Proxy, through_proxy
 from tests.processes import Processes
 

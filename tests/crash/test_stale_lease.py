@@ -1,4 +1,4 @@
-"""The same for leases of foreign engines and for locks: who was stopped past the end of one changes nothing any more."""
+"""The same for the leases of foreign engines and for locks: who was stopped past the end of one changes nothing."""
 
 import time
 import uuid

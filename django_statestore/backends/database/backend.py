@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from django.core.checks import CheckMessage
 from django.db import connections
 
 from ...exceptions import StoreMisconfigured
 from ..base import BaseBackend
 from .aging import AgingStatements
+from .checks import check_database
 from .connection import Database
 from .dedup import DedupStatements
 from .durable import DurableStatements
@@ -60,3 +62,6 @@ class DatabaseBackend(
         if prepare not in (None, True, False):
             raise StoreMisconfigured(f"{self.option('prepare')} must be True, False or None")
         self.database = Database(database, prepare=prepare)
+
+    def check(self) -> list[CheckMessage]:
+        return check_database(self.database.connection)
