@@ -9,6 +9,7 @@ from django.conf import settings
 
 from django_statestore import Store, stores
 from tests.calling import Call
+from tests.cleaning import quick_cleaning
 from tests.processes import Processes
 
 IDS = {"default": "sqlite"}
@@ -37,6 +38,12 @@ def processes() -> Iterator[Processes]:
     children = Processes()
     yield children
     children.close()
+
+
+@pytest.fixture(scope="session", autouse=True)
+def clean_quickly() -> Iterator[None]:
+    with quick_cleaning():
+        yield
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -13,7 +13,7 @@ import signal
 import threading
 from collections.abc import Callable
 from types import TracebackType
-from typing import Any, Protocol
+from typing import Any, TypeAlias
 
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -22,8 +22,7 @@ from django.db.backends.signals import connection_created
 _SHOWN = 60  # characters of a statement that a point's name shows
 
 
-class _Execute(Protocol):
-    def __call__(self, sql: str, params: Any, many: bool, context: dict[str, Any]) -> Any: ...
+_Execute: TypeAlias = Callable[[str, Any, bool, dict[str, Any]], Any]
 
 
 class CrashPoints:

@@ -23,9 +23,8 @@ class Save:
 
 @dataclass(frozen=True)
 class Kill:
-    """One worker that was killed, and the step that it was in."""
+    """The step that a worker was in when it was killed."""
 
-    pid: int
     step: str
     turn: int
 

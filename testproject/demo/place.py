@@ -14,7 +14,6 @@ from django.core.management import call_command
 from django.urls import reverse
 
 from django_statestore.models import Task
-from testproject.celery import make_folders
 from testproject.demo.durable_tasks import read_text
 
 LOGIN = "demo"
@@ -39,7 +38,6 @@ def broker_folder() -> Iterator[Path]:
                 shutil.rmtree(path)
             elif path.name != "lock":
                 path.unlink()
-        make_folders()
         yield folder
 
 

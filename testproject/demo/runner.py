@@ -50,6 +50,7 @@ class Story:
         self._until(self._recorded_but_not_saved, "recorded its report")
         self._replace(worker, "record_report")
         self._until(lambda: self._task.record.finished, "ended")
+        self._show()
         self._timeline.event(f"the task is {self._task.status}")
         self._processes.kill()
         return self._task, list(check(self._task, self._saves, self._kills, self._processes))
@@ -77,11 +78,12 @@ class Story:
         """Kill the worker, start another, and wait until that has the task."""
         worker.kill()
         killed_at = self._timeline.now
-        self._look()
+        self._read()
+        self._show()
         record, fence = self._task.record, self._task.record.fence
         if record.status != "running" or self._task.step != step:
             raise Failed(f"{worker} had left the step {step!r} before it was killed")
-        self._kills.append(Kill(worker.pid, step, record.turn))
+        self._kills.append(Kill(step, record.turn))
         lease = (record.wake_at - record.now).total_seconds() if record.wake_at else 0
         self._timeline.event(f"killed {worker} inside step {step!r}, turn {record.turn} (SIGKILL)", bad=True)
         another = self._processes.worker()
@@ -93,16 +95,17 @@ class Story:
 
     def _what_now(self, step: str) -> str:
         if step == "record_report":
-            return "it asks what happened"
-        return f"turn {self._task.record.turn} again"
+            return "it asks if the report is there"
+        return f"turn {self._task.record.turn} is entered again"
 
     # -- look ---------------------------------------------------------------------------------------------------------
 
     def _until(self, condition: Callable[[], bool], what: str) -> None:
         while True:
-            self._look()
+            self._read()
             if condition():
                 return
+            self._show()
             if (died := self._processes.died) is not None:
                 raise Failed(f"{died} ended by itself, with status {died.status}")
             if self._task.parked or self._task.status == "cancelled":
@@ -112,11 +115,19 @@ class Story:
             self._interrupted()
             time.sleep(_TICK)
 
-    def _look(self) -> None:
-        """Read the task, and print what was saved since the last look."""
+    def _read(self) -> None:
         self._task = self._task.refresh()
+
+    def _show(self) -> None:
+        """Print what was saved since the last time."""
+        saves = list(
+            Snapshot.objects.filter(task_id=self._task.record.id, save_seq__gt=self._seen)
+            .defer("state")
+            .order_by("save_seq")
+        )
+        if saves:
+            self._read()  # the progress that was saved with them
         record = self._task.record
-        saves = Snapshot.objects.filter(task_id=record.id, save_seq__gt=self._seen).defer("state").order_by("save_seq")
         for save in saves:
             attempt, self._attempts, self._seen = save.attempts - self._attempts, save.attempts, save.save_seq
             at = (save.saved_at - record.created_at).total_seconds()

@@ -77,7 +77,9 @@ def _is_heading(lines: Sequence[str], index: int) -> bool:
 
 
 def _section(lines: Sequence[str], start: int, stop: int) -> Section:
-    title = next((line.strip(" #:\t\r") for line in lines[start:stop] if line.strip(" #=-~\t\r")), "(blank)")
+    first = next((line for line in lines[start:stop] if line.strip(" #=-~\t\r")), "")
+    shown = "".join(character if character.isprintable() else " " for character in first)  # on somebody's terminal
+    title = shown.strip(" #:") or "(blank)"
     return Section(title if len(title) <= 60 else f"{title[:57]}...", start, stop)
 
 

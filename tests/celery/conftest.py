@@ -14,7 +14,6 @@ from django.db import connections
 
 from django_statestore import Store
 from django_statestore.durable import TaskHandle, dispatch
-from testproject.celery import make_folders
 from testproject.demo.processes import Processes
 from tests.celery.durable_tasks import Errand
 from tests.processes import environment
@@ -45,21 +44,30 @@ class Broker:
 
     @contextmanager
     def away(self) -> Iterator[None]:
-        """Take the broker down for as long as the block."""
+        """Take the broker down for as long as the block: its folder is a file."""
         hidden = self.folder.with_name("hidden")
+        self.folder.mkdir(parents=True, exist_ok=True)
         self.folder.rename(hidden)
+        self.folder.touch()
         try:
             yield
         finally:
+            self.folder.unlink()
             hidden.rename(self.folder)
 
     def messages(self, queue: str = "celery") -> list[list[Any]]:
         """Return the arguments of each message in a queue, the oldest first."""
-        found = []
-        for path in sorted(self.folder.glob(f"*.{queue}.msg")):
-            body = json.loads(path.read_text())["body"]
-            found.append(json.loads(base64.b64decode(body))[0])
-        return found
+        return [_arguments(path) for path in sorted(self.folder.glob(f"*.{queue}.msg"))]
+
+    def read(self) -> list[list[Any]]:
+        """Return the arguments of each message that a worker has read."""
+        return [_arguments(path) for path in self.folder.with_name("processed").glob("*.msg")]
+
+
+def _arguments(message: Path) -> list[Any]:
+    body = json.loads(message.read_text())["body"]
+    arguments: list[Any] = json.loads(base64.b64decode(body))[0]
+    return arguments
 
 
 @pytest.fixture
@@ -67,8 +75,7 @@ def broker() -> Broker:
     """Return the broker, empty, and with no failure remembered."""
     dispatch.try_again()
     folder = Path(django_settings.BROKER)
-    make_folders()
-    for path in (folder / "messages").iterdir():
+    for path in folder.glob("*/*.msg"):
         path.unlink(missing_ok=True)
     return Broker(folder)
 
@@ -95,12 +102,11 @@ def workers(broker: Broker, tmp_path: Path) -> Iterator[Processes]:
 
 @pytest.fixture(scope="module")
 def worker(django_db_setup: None, django_db_blocker: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Have one worker for the tests of a module."""
+    """Have one worker for the tests of a module; what takes longer than a moment it hands on by another message."""
     with django_db_blocker.unblock():
-        variables = worker_environment()
+        variables = worker_environment(RUN_SLICE=0.1)
         for connection in connections.all():
             connection.close()
-    make_folders()
     with Processes(tmp_path_factory.mktemp("worker") / "celery.log", variables) as processes:
         processes.worker()
         yield

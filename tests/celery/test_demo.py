@@ -16,7 +16,9 @@ from urllib.parse import urlencode
 from urllib.request import HTTPCookieProcessor, OpenerDirector, build_opener
 
 import pytest
+from django.core.management import CommandError
 
+from testproject.demo.management.commands.demo import text as text_of
 from testproject.demo.processes import group_is_left, within
 from tests.processes import ROOT
 
@@ -199,11 +201,36 @@ def one_line(done: "subprocess.CompletedProcess[str]") -> str:
 
 @pytest.mark.parametrize(
     ("given", "problem"),
-    [("nowhere.txt", "cannot be read: No such file"), (".", "cannot be read: Is a directory"), ("empty", "is empty")],
+    [
+        ("nowhere.txt", "cannot be read: No such file"),
+        (".", "cannot be read: Is a directory"),
+        ("empty", "is empty"),
+        ("binary", "is no text"),
+        ("long", "is too long"),
+    ],
 )
 def test_what_is_no_text_is_refused(tmp_path: Path, given: str, problem: str) -> None:
-    (tmp_path / "empty").touch()
-    assert problem in one_line(Place(tmp_path).run("demo", str(tmp_path / given)))
+    for name, content in {"empty": b"", "binary": b"a\0b", "long": b"a line\n" * 800_000}.items():
+        (tmp_path / name).write_bytes(content)
+    with pytest.raises(CommandError, match=problem):
+        text_of(str(tmp_path / given))
+
+
+def test_a_worker_that_dies_by_itself_fails_the_demo(tmp_path: Path) -> None:
+    demo = Place(tmp_path).start("demo")
+    assert demo.stdout is not None
+    output = ""
+    try:
+        while "started worker" not in output:
+            output += demo.stdout.readline()
+        os.killpg(pids(output)[0], signal.SIGKILL)
+        rest, _ = demo.communicate(timeout=MINUTE)
+    finally:
+        demo.kill()
+        demo.communicate()
+    assert demo.returncode == 1
+    assert f"CommandError: worker {pids(output)[0]} ended by itself, with status -9; Celery's log is " in rest
+    assert none_is_left(output)
 
 
 def test_an_old_sqlite_is_refused(tmp_path: Path) -> None:

@@ -37,6 +37,7 @@ def test_a_sweep_resumes_what_a_killed_worker_left(
     assert errand.pids[1] != errand.pids[2] == errand.pids[3]
 
 
+@pytest.mark.parametrize("alias", ["default"])
 def test_beat_resumes_what_a_killed_worker_left(
     alias: str, store: Store, names: tuple[str, ...], errand: Errand, workers: Processes
 ) -> None:

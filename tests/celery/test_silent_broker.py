@@ -1,6 +1,7 @@
 """A broker that does not answer costs a caller its patience once, whatever its client library would do."""
 
 import logging
+import os
 import socket
 import threading
 import time
@@ -13,6 +14,7 @@ from celery import Celery
 
 from django_statestore.durable import courier, dispatch
 from testproject.celery import app as test_app
+from tests.processes import Processes
 
 SLACK = 1.5
 """Seconds that a busy machine may take on top, to import a transport for one."""
@@ -64,6 +66,28 @@ def test_a_client_library_that_never_gives_up() -> None:
         courier_to_nowhere.carry(never.wait)
     assert time.monotonic() - started < courier.PATIENCE + SLACK
     never.set()
+
+
+def test_errands_share_a_thread() -> None:
+    used: set[int] = set()
+    sharing = courier.Courier()
+    for _ in range(20):
+        sharing.carry(lambda: used.add(threading.get_ident()))
+    assert len(used) == 1
+    assert threading.get_ident() not in used
+
+
+def test_a_fork_starts_with_threads_of_its_own(processes: Processes) -> None:
+    assert processes.start(carry_before_and_after_a_fork).result() == 0
+
+
+def carry_before_and_after_a_fork() -> int:
+    forking = courier.Courier()
+    forking.carry(lambda: None)
+    child = os.fork()
+    if not child:
+        forking.carry(lambda: os._exit(0))
+    return os.waitpid(child, 0)[1]
 
 
 def test_rests_grow_until_a_message_gets_through() -> None:

@@ -79,6 +79,7 @@ def test_sigterm_saves_the_step_at_hand_and_enters_no_other(
     assert errand.noted == ["before 1", "middle 1", "after 1"]
 
 
+@pytest.mark.parametrize("alias", ["default"])
 def test_a_second_signal_ends_it_at_once(
     alias: str, store: Store, names: tuple[str, ...], errand: Errand, start_worker: Start
 ) -> None:

@@ -1,5 +1,7 @@
 """A worker drives what a message names; messages that come twice or too early do no harm."""
 
+import time
+
 import pytest
 from django.db import transaction
 
@@ -38,6 +40,17 @@ def test_a_start_inside_a_transaction_completes_after_the_commit(
         task = PLAIN[alias].start(errand, namespace=names)
     ended(task)
     assert errand.noted == ["first 1", "second 1"]
+
+
+def test_a_long_task_is_handed_on_and_spends_no_attempt_on_it(
+    alias: str, names: tuple[str, ...], errand: Errand, broker: Broker
+) -> None:
+    task = WAITING[alias].start(errand, task_id="long", namespace=names)
+    wait_for(lambda: errand.noted == ["before 1", "middle 1"], "the worker is inside the step")
+    time.sleep(0.1)  # the slice
+    errand.let_go()
+    assert ended(task).checkpoint.attempt_count == 3
+    assert broker.read() == [[alias, list(names), "long"]] * 2
 
 
 def test_a_message_that_comes_many_times_runs_no_step_twice(

@@ -9,8 +9,8 @@ from django.db import connections
 from django_statestore import stores
 from django_statestore.durable import StepContext
 from django_statestore.testing import CrashPoints, age
+from tests.crash.forks import LEASE, configure, die
 from tests.crash.ledger import Ledger
-from tests.crash.nursery import LEASE, configure, die
 from tests.crash.scripted import SCRIPTED, Script
 
 
@@ -23,10 +23,10 @@ def die_in(alias: str, namespace: str, ledger: Ledger, where: str, count: int) -
     configure()
     task, store, counted = SCRIPTED[alias], stores[alias].namespace(namespace), []
 
-    def noted(what: str) -> Callable[[StepContext], bool]:
+    def noted(what: str, dies: bool = False) -> Callable[[StepContext], bool]:
         def note(ctx: StepContext) -> bool:
             ledger.write(what)
-            if what == where:
+            if dies or what == where:
                 die_here(ctx)
             return False
 
@@ -34,7 +34,7 @@ def die_in(alias: str, namespace: str, ledger: Ledger, where: str, count: int) -
 
     script = Script(on={name: noted(name) for name in ("begin", "act", "end")}, asked=noted("reconcile"))
     if where == "reconcile":  # somebody must have died in the step before
-        first = Script(on={"begin": noted("begin"), "act": lambda ctx: ledger.write("act") or die_here(ctx)})
+        first = Script(on={"begin": noted("begin"), "act": noted("act", dies=True)})
         die(lambda: task.run("t", namespace=[namespace], app=first), "act")
         age(store, LEASE)
     for _ in range(count):

@@ -8,6 +8,7 @@ import json
 from collections import Counter
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -22,9 +23,9 @@ from django_statestore.services.sweep import sweep
 from django_statestore.services.work import drive_due
 from django_statestore.testing import CrashPoints, age
 from tests.crash.checks import killed_at
+from tests.crash.forks import LEASE, configure, die
 from tests.crash.journey import START
-from tests.crash.nursery import LEASE, configure, die
-from tests.crash.scripted import SCRIPTED, Script, rows_of
+from tests.crash.scripted import FOREIGN, SCRIPTED, Script, rows_of
 
 
 def kill_each(
@@ -155,7 +156,8 @@ STANDINGS = ("failed", "interrupted", "parked")
 
 def cancels_killed(alias: str, in_block: bool) -> list[str]:
     configure()
-    return [point for standing in STANDINGS for point in cancel_killed(alias, standing, in_block)]
+    standings = STANDINGS[:1] if in_block else STANDINGS  # the rest of its way is the same then
+    return [point for standing in standings for point in cancel_killed(alias, standing, in_block)]
 
 
 def cancel_killed(alias: str, standing: str, in_block: bool) -> list[str]:
@@ -200,6 +202,37 @@ def cancel_killed(alias: str, standing: str, in_block: bool) -> list[str]:
         assert MailboxItem.objects.using(alias).get(task_id=record.id).seq == 1
 
     return kill_each(prepare, work, check, f"{standing}-")
+
+
+# -- the lease of a foreign engine ------------------------------------------------------------------------------------
+
+
+def exclusive_killed(alias: str) -> list[str]:
+    """Kill who saves twice under a lease: each save is there whole or not at all, and the next holder goes on."""
+    configure()
+    checkpoints = [replace(FOREIGN, state=f"save {number}" * 100, attempt_count=number) for number in (1, 2)]
+
+    def work(namespace: str) -> None:
+        durable = stores[alias].namespace(namespace).durable
+        with durable.exclusive("t", lease=LEASE) as held:
+            for checkpoint in checkpoints:
+                durable.save("t", checkpoint)
+            fences[namespace] = held.fence
+
+    def check(namespace: str) -> None:
+        store = stores[alias].namespace(namespace)
+        rows = rows_of(store, "t")
+        saved = store.durable.load("t")
+        assert saved in [None, *checkpoints]
+        assert len(rows["statestore_snapshot"]) == (0 if saved is None else saved.attempt_count)
+        age(store, LEASE)
+        with store.durable.exclusive("t", wait=0) as held:
+            assert all(held.fence > fence for fence in fences.values())
+            store.durable.save("t", FOREIGN)
+        assert store.durable.load("t") == FOREIGN
+
+    fences: dict[str, int] = {}
+    return kill_each(lambda namespace: None, work, check)
 
 
 # -- start ------------------------------------------------------------------------------------------------------------

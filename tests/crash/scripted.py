@@ -9,6 +9,7 @@ from django.conf import settings
 from django.db import connections
 
 from django_statestore import Store
+from django_statestore.contracts.checkpoint import Checkpoint
 from django_statestore.durable import Backoff, DurableTask, NotDone, StepContext
 from tests.crash.journey import Trip
 
@@ -68,7 +69,32 @@ def _make(alias: str) -> DurableTask[Trip]:
     return task
 
 
+def _make_single(alias: str) -> DurableTask[Trip]:
+    task = DurableTask(f"crash.single.{alias}", revision="1", deadline=timedelta(days=30), state=Trip, store=alias)
+
+    @task.step(replay="safe")
+    def once(state: Trip, ctx: StepContext) -> Trip:
+        script: Script = ctx.app
+        return script.play(state, ctx)
+
+    task.seal()
+    return task
+
+
 SCRIPTED = {alias: _make(alias) for alias in settings.STATESTORES}
+SINGLE = {alias: _make_single(alias) for alias in settings.STATESTORES}
+
+FOREIGN = Checkpoint(
+    definition_id="foreign",
+    revision="1",
+    next_step_index=1,
+    attempt_count=0,
+    max_attempts=9,
+    deadline_at_ms=4_000_000_000_000,
+    status="running",
+    state="",
+)
+"""The checkpoint of an engine that is not ours."""
 
 _PARTS = ("statestore_snapshot", "statestore_journal", "statestore_mailbox", "statestore_spool_use")
 

@@ -9,9 +9,9 @@ from django_statestore import stores
 from django_statestore.services.work import drive_due
 from django_statestore.testing import age
 from tests.crash import deaths
+from tests.crash.forks import LEASE
 from tests.crash.journey import START, Trip
 from tests.crash.ledger import Ledger
-from tests.crash.nursery import LEASE
 from tests.crash.scripted import SCRIPT_END, SCRIPTED, rows_of
 from tests.processes import Processes
 

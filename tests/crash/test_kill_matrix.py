@@ -9,9 +9,10 @@ from django_statestore import stores
 from django_statestore.exceptions import TaskBusy
 from django_statestore.testing import CrashPoints, age
 from tests.crash.checks import check_arrived, check_killed, killed_at
+from tests.crash.forks import LEASE
 from tests.crash.journey import JOURNEYS
 from tests.crash.ledger import Ledger
-from tests.crash.nursery import LEASE, kill_anytime, kill_everywhere, kill_twice, travel
+from tests.crash.travels import kill_anytime, kill_everywhere, kill_twice, travel
 from tests.processes import Processes
 
 

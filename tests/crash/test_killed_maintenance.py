@@ -1,10 +1,20 @@
 """Whatever is killed half-way leaves nothing half done, and the next one goes on."""
 
+import threading
+import uuid
+from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
+from django.db import connections
 
+from django_statestore import stores
+from django_statestore.services.purge import purge
+from django_statestore.testing import age
 from tests.crash import maintenance
+from tests.crash.scripted import FOREIGN
 from tests.processes import Processes
 
 
@@ -23,6 +33,44 @@ def test_a_killed_cancel(processes: Processes, alias: str, in_block: bool) -> No
 
 def test_a_killed_start(processes: Processes, alias: str) -> None:
     report(alias, processes.start(maintenance.start_killed, alias).result())
+
+
+def test_a_killed_holder_of_a_lease(processes: Processes, alias: str) -> None:
+    report(alias, processes.start(maintenance.exclusive_killed, alias).result())
+
+
+@pytest.mark.parametrize("revival", ["held", "saved anew"])
+@pytest.mark.django_db(databases="__all__", transaction=True)
+def test_a_purge_spares_what_came_back_to_life(alias: str, revival: str) -> None:
+    """Between the look-up of a batch and its delete a task may be taken up again."""
+    store = stores[alias].namespace(uuid.uuid4().hex)
+    store.durable.save("t", replace(FOREIGN, status="completed"))
+    age(store, timedelta(days=20))
+    revived = []
+
+    def revive() -> None:
+        if revival == "held":
+            revived.append(store.durable.claim("t"))
+        else:
+            store.durable.save("t", FOREIGN)
+            revived.append(None)
+        connections.close_all()
+
+    def meanwhile(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        result = execute(sql, params, many, context)
+        if not revived and sql.startswith("select id from statestore_task where finished_at"):
+            thread = threading.Thread(target=revive)
+            thread.start()
+            thread.join()
+        return result
+
+    with connections[alias].execute_wrapper(meanwhile):
+        purge(alias)
+
+    assert len(revived) == 1
+    checkpoint = store.durable.load("t")
+    assert checkpoint is not None
+    assert checkpoint.status == ("completed" if revival == "held" else "running")
 
 
 def report(alias: str, points: list[str]) -> None:

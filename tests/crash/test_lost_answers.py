@@ -15,10 +15,11 @@ from django_statestore.exceptions import OutcomeUnknown
 from django_statestore.flow import Call, Flow
 from django_statestore.testing import CrashPoints
 from tests.crash.checks import check_arrived, killed_at
+from tests.crash.forks import LEASE, configure, die
 from tests.crash.journey import JOURNEYS, START, Trip
 from tests.crash.ledger import Ledger, Outside
-from tests.crash.nursery import LEASE, configure, die, points_of, travel
 from tests.crash.proxy import Loss, Proxy, through_proxy
+from tests.crash.travels import points_of, travel
 from tests.processes import Processes
 
 T = TypeVar("T")

@@ -8,7 +8,7 @@ from django.db import connections, transaction
 
 from django_statestore import Store
 from django_statestore.testing import CrashPoints
-from tests.crash.nursery import fork
+from tests.crash.forks import fork
 from tests.processes import Processes
 
 

@@ -12,23 +12,14 @@ from django_statestore import Store, stores
 from django_statestore.contracts.checkpoint import Checkpoint
 from django_statestore.testing import age
 from tests import child
-from tests.crash.scripted import rows_of
+from tests.crash.forks import LEASE, freeze
+from tests.crash.scripted import FOREIGN, rows_of
 from tests.processes import Processes
 
-LEASE = 60
 SHORT = 1.0
 """The lease of what the first process has renewed: its next renewal is due soon after it goes on."""
 
-CHECKPOINT = Checkpoint(
-    definition_id="foreign",
-    revision="1",
-    next_step_index=1,
-    attempt_count=1,
-    max_attempts=9,
-    deadline_at_ms=4_000_000_000_000,
-    status="running",
-    state="the first process",
-)
+CHECKPOINT = replace(FOREIGN, state="the first process")
 
 IDS = ("over", "in the middle", "nobody")
 """Whether the second process has let go, still holds it, or never came."""
@@ -129,12 +120,11 @@ def test_a_stale_holder_changes_nothing(processes: Processes, alias: str) -> Non
     store = stores[alias].namespace(namespace)
     first = processes.start(hold_leases, alias, namespace)
     first.expect("inside")
-    first.pause()
+    freeze(first, alias)
     age(store, LEASE)
     mine = replace(CHECKPOINT, state="the second process")
     take_over(store, "over", mine).close()
     with take_over(store, "in the middle", mine):
-        time.sleep(SHORT / 3)  # the first process's next renewals are due
         before = everything(store)
 
         first.resume()

@@ -15,8 +15,8 @@ from django_statestore.durable import StepContext
 from django_statestore.exceptions import TaskBusy
 from django_statestore.testing import age
 from tests import child
+from tests.crash.forks import LEASE, configure, freeze
 from tests.crash.journey import START
-from tests.crash.nursery import LEASE, configure
 from tests.crash.scripted import SCRIPT_END, SCRIPTED, Script, rows_of
 from tests.processes import Processes
 
@@ -100,14 +100,14 @@ def fail(ctx: StepContext) -> None:
 
 def take_over(alias: str, namespace: str, case: Case) -> None:
     """Be the second worker, or whoever ends the task."""
-    task, place = SCRIPTED[alias], {"namespace": [namespace]}
+    task = SCRIPTED[alias]
     if case.second == "finished":
-        assert task.run(case.task_id, **place).state == SCRIPT_END
+        assert task.run(case.task_id, namespace=[namespace]).state == SCRIPT_END
     elif case.second == "failed":
         with pytest.raises(Broken):
-            task.run(case.task_id, app=Script(on={case.step: fail}), **place)
+            task.run(case.task_id, namespace=[namespace], app=Script(on={case.step: fail}))
     elif case.second == "cancelled":
-        assert task.cancel(case.task_id, "nobody needs it", **place).status == "cancelled"
+        assert task.cancel(case.task_id, namespace=[namespace]).status == "cancelled"
 
 
 def test_a_stale_worker_writes_nothing(processes: Processes, alias: str) -> None:
@@ -118,7 +118,7 @@ def test_a_stale_worker_writes_nothing(processes: Processes, alias: str) -> None
     first = processes.start(hold_all, alias, namespace, CASES, 1.0)
     for _ in CASES:
         first.expect("inside")
-    first.pause()
+    freeze(first, alias)
     age(store, LEASE)
     for case in CASES:
         take_over(alias, namespace, case)
@@ -126,7 +126,6 @@ def test_a_stale_worker_writes_nothing(processes: Processes, alias: str) -> None
     second = processes.start(hold_all, alias, namespace, middle, LEASE)
     for _ in middle:
         second.expect("inside")
-    time.sleep(0.4)  # the first worker's next renewal is due
     before = {case: rows_of(store, case.task_id) for case in CASES}
 
     first.resume()

@@ -17,7 +17,7 @@ from django.db import DatabaseError, IntegrityError, connections, transaction
 from django.db.transaction import TransactionManagementError
 from django.test.utils import CaptureQueriesContext
 
-from django_statestore import Store, stores
+from django_statestore import Store, codec, stores
 from django_statestore.backends.database import DatabaseBackend
 from django_statestore.backends.database import connection as connection_module
 from django_statestore.exceptions import OutcomeUnknown, StoreMisconfigured, StoreUnavailable, TransactionConflict
@@ -74,6 +74,7 @@ EVERY = READS | WRITES | REPEATABLE
 # -- two ways, one result ---------------------------------------------------------------------------------------------
 
 WAYS = ["plain", "wrapped", "logged", "unprepared"]
+TEXT = "%s %(k)s %% :k ? ' \" \\ \0 € 😀"
 
 
 @contextmanager
@@ -92,13 +93,12 @@ def way_to(store: Store, way: str) -> Iterator[Store]:
 
 def story(store: Store, call: Call) -> list[Any]:
     """Do everything once and return all that was answered."""
-    text = "%s %(k)s %% :k ? ' \" \\ \0 € 😀"
     lock = call(store.lock.acquire, "k")
     assert lock is not None
     claim = call(store.dedup.claim, "claimed", 60)
     assert claim.token is not None
     told: list[Any] = [
-        call(store.kv.set, "% :k", text, ttl=60),
+        call(store.kv.set, "% :k", TEXT, ttl=60),
         call(store.kv.get, "% :k"),
         call(store.kv.add, "% :k", 1),
         call(store.kv.add, "k", None),
@@ -132,8 +132,8 @@ def test_every_way_to_the_database_gives_the_same_results(store: Store, call: Ca
     with way_to(store, way) as through:
         told = story(through, call)
     assert told == [
-        None, "%s %(k)s %% :k ? ' \" \\ \0 € 😀", False, True, True, True, [("% :k", told[6][0][1]), ("k", 4)], ["% :k"], 2,
-        None, True, False, True, "pending", True, "gone", told[1], False, True, False, None, 0,
+        None, TEXT, False, True, True, True, [("% :k", len(codec.dumps(TEXT))), ("k", 4)], ["% :k"], 2,
+        None, True, False, True, "pending", True, "gone", TEXT, False, True, False, None, 0,
     ]  # fmt: skip
 
 
@@ -288,8 +288,9 @@ def kill(alias: str) -> None:
     at_once(terminate)
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_a_read_goes_on_over_a_new_connection(postgres: Store, call: Call, way: str) -> None:
+@pytest.mark.parametrize("way", ["plain", "wrapped"])
+def test_a_read_goes_on_over_a_new_connection(postgres: Store, way: str) -> None:
+    call = Call(asynchronous=False)
     postgres.kv.set("k", 1)
     for name, operate in READS.items():
         expected = operate(postgres, call)
@@ -299,8 +300,9 @@ def test_a_read_goes_on_over_a_new_connection(postgres: Store, call: Call, way: 
             assert operate(through, call) == expected, name
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_a_write_whose_answer_was_lost_has_an_unknown_outcome(postgres: Store, call: Call, way: str) -> None:
+@pytest.mark.parametrize("way", ["plain", "wrapped"])
+def test_a_write_whose_answer_was_lost_has_an_unknown_outcome(postgres: Store, way: str) -> None:
+    call = Call(asynchronous=False)
     for name, operate in WRITES.items():
         postgres.kv.set("k", 1)
         with way_to(postgres, way) as through:
@@ -310,8 +312,9 @@ def test_a_write_whose_answer_was_lost_has_an_unknown_outcome(postgres: Store, c
             operate(through, call)  # the next call has a new connection
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_a_write_that_names_its_token_is_just_sent_again(postgres: Store, call: Call, way: str) -> None:
+@pytest.mark.parametrize("way", ["plain", "wrapped"])
+def test_a_write_that_names_its_token_is_just_sent_again(postgres: Store, way: str) -> None:
+    call = Call(asynchronous=False)
     for name, operate in REPEATABLE.items():
         postgres.lock.clear()
         expected = operate(postgres, call)
@@ -359,9 +362,8 @@ def server_gone(alias: str) -> Iterator[None]:
         yield
 
 
-def test_when_the_server_does_not_come_back_a_read_is_unavailable_and_a_sent_write_unknown(
-    postgres: Store, call: Call
-) -> None:
+def test_when_the_server_does_not_come_back_a_read_is_unavailable_and_a_sent_write_unknown(postgres: Store) -> None:
+    call = Call(asynchronous=False)
     for name, operate in EVERY.items():
         postgres.kv.set("k", 1)
         with server_gone("postgres"):
@@ -372,8 +374,9 @@ def test_when_the_server_does_not_come_back_a_read_is_unavailable_and_a_sent_wri
                 pytest.fail(f"{name} returned {operate(postgres, call)!r}")
 
 
-@pytest.mark.parametrize("way", WAYS)
-def test_a_connection_that_breaks_in_a_transaction_ends_all_of_it(postgres: Store, call: Call, way: str) -> None:
+@pytest.mark.parametrize("way", ["plain", "wrapped"])
+def test_a_connection_that_breaks_in_a_transaction_ends_all_of_it(postgres: Store, way: str) -> None:
+    call = Call(asynchronous=False)
     for name, operate in {**READS, "kv.set": WRITES["kv.set"], "dedup.seen": WRITES["dedup.seen"]}.items():
         with pytest.raises(StoreUnavailable) as caught, way_to(postgres, way) as through:  # noqa: SIM117
             with transaction.atomic(using="postgres"):
@@ -469,12 +472,11 @@ def test_a_locked_file_is_waited_for_also_on_connecting(tmp_path: Path, call: Ca
     other = sqlite3.connect(file, isolation_level=None, check_same_thread=False)
     other.execute("create table statestore_kv (id blob primary key, value text, expires_at integer)")
     other.execute("begin exclusive")
-    released = threading.Event()
-    timer = threading.Timer(0.2, lambda: (other.rollback(), other.close(), released.set()))
+    timer = threading.Timer(0.2, other.close)  # which ends its transaction
     with another_alias("default", NAME=str(file), OPTIONS={"timeout": 0.01}) as impatient:
         timer.start()
         assert call(on(impatient, store).kv.get, "k") is None
-    assert released.wait(20)
+    timer.join()
 
 
 def test_who_has_waited_long_enough_is_told(monkeypatch: pytest.MonkeyPatch, call: Call) -> None:
@@ -519,6 +521,18 @@ def test_a_lock_timeout_outside_a_transaction_is_waited_out(postgres: Store, cal
         after(0.2, let_go)
         call(on(name, postgres).kv.set, "k", "ours")
     assert postgres.kv.get("k") == "ours"
+
+
+def test_a_full_disk_has_a_name_too(tmp_path: Path, call: Call) -> None:
+    store = stores["default"].namespace("full")
+    file = tmp_path / "full.sqlite3"
+    with sqlite3.connect(file) as other:
+        other.execute("create table statestore_kv (id blob primary key, namespace, key, value, expires_at)")
+    with another_alias("default", NAME=str(file), OPTIONS={"init_command": "PRAGMA max_page_count = 5"}) as full:
+        with pytest.raises(StoreUnavailable):
+            call(on(full, store).kv.set, "k", "x" * 100_000)
+        assert call(on(full, store).kv.get, "k") is None
+        call(on(full, store).kv.set, "k", "x")
 
 
 # -- errors that are not the store's ----------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ from enum import Enum, auto
 from django.db import Error
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-_SQLITE_BUSY, _SQLITE_LOCKED = 5, 6
+_SQLITE_BUSY, _SQLITE_LOCKED, _SQLITE_FULL, _SQLITE_CANTOPEN = 5, 6, 13, 14
 
 
 class Fault(Enum):
@@ -28,7 +28,9 @@ def fault_of(error: Error, connection: BaseDatabaseWrapper) -> Fault:
     cause = error.__cause__
     if connection.vendor == "sqlite":
         code = getattr(cause, "sqlite_errorcode", 0) & 0xFF
-        return Fault.CONFLICT if code in {_SQLITE_BUSY, _SQLITE_LOCKED} else Fault.OTHER
+        if code in {_SQLITE_BUSY, _SQLITE_LOCKED}:
+            return Fault.CONFLICT
+        return Fault.REFUSED if code in {_SQLITE_FULL, _SQLITE_CANTOPEN} else Fault.OTHER
     state = str(getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None) or "")
     if state in {"40001", "40P01", "55P03"}:  # serialization failure, deadlock, lock not available
         return Fault.CONFLICT

@@ -84,14 +84,15 @@ LISTINGS = {
     "queue": Listing(
         "statestore_queue",
         size="(select coalesce(sum(length(i.value)), 0) from statestore_queue_item i "
-        "where i.queue_id = statestore_queue.id)",
+        "where i.queue_id = statestore_queue.id and (i.expires_at is null or i.expires_at > {clock}))",
         live="stored > (select count(*) from statestore_queue_item i "
         "where i.queue_id = statestore_queue.id and i.expires_at <= {clock})",
         left="null",
         clear="update statestore_queue set stored = 0 where namespace = %(namespace)s",
+        # One that began in between counts items of its own.
         after_clear="""
         delete from statestore_queue_item where queue_id in (
-            select q.id from statestore_queue q where q.namespace = %(namespace)s
+            select q.id from statestore_queue q where q.namespace = %(namespace)s and q.stored = 0
         )
         """,
     ),

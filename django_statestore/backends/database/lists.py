@@ -15,20 +15,23 @@ from .primitives import DatabasePrimitives, identity, reads, writes
 
 _LIVE = "(h.expires_at is null or h.expires_at > {now})"
 
+# One reading of the clock decides about both: else a list that expires between two would live on without expiry.
 _DEAL = """
 insert into statestore_list as h (digest, namespace, key, seq, floor, expires_at)
 values (%(id)s, %(namespace)s, %(key)s, 1, 0, {after[ttl]})
-on conflict (digest) do update set
-    floor = case
-        when h.expires_at <= {now} then h.seq
-        else {greatest}(h.floor, h.seq + 1 - coalesce(cast(%(max_len)s as bigint), h.seq + 1))
-    end,
-    expires_at = case
-        when cast(%(ttl)s as bigint) is not null then {after[ttl]}
-        when h.expires_at <= {now} then null
-        else h.expires_at
-    end,
-    seq = h.seq + 1
+on conflict (digest) do update set seq = h.seq + 1, (floor, expires_at) = (
+    select
+        case
+            when h.expires_at <= {read} then h.seq
+            else {greatest}(h.floor, h.seq + 1 - coalesce(cast(%(max_len)s as bigint), h.seq + 1))
+        end,
+        case
+            when cast(%(ttl)s as bigint) is not null then {after_read[ttl]}
+            when h.expires_at <= {read} then null
+            else h.expires_at
+        end
+    {from_clock}
+)
 returning id, seq, floor
 """
 
@@ -53,7 +56,7 @@ order by i.seq
 
 _LAST = f"""
 select i.value from statestore_list h join statestore_list_item i on i.list_id = h.id
-where h.digest = %(id)s and {_LIVE} and i.seq > h.floor and i.seq > h.seq - %(count)s
+where h.digest = %(id)s and {_LIVE} and i.seq > {{greatest}}(h.floor, h.seq - %(count)s)
 order by i.seq
 """
 

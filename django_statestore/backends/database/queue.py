@@ -28,19 +28,17 @@ class QueueStatements(DatabasePrimitives, QueuePrimitives):
             return self._enqueue(entry, payload, limit, drop_oldest, ttl)
 
     def _enqueue(self, entry: Entry, payload: str, limit: int, drop_oldest: bool, ttl: int | None) -> Enqueued:
-        queue, seq, stored, dead = self.rows(sql.DEAL_AND_COUNT, identity(entry))[0]
-        if dead:
-            self.rows(sql.BURY, {"queue": queue})
+        queue, seq, stored, dead, instant = self.rows(sql.DEAL_AND_COUNT, identity(entry))[0]
         over = max(0, stored - limit)
         accepted = drop_oldest or not over
+        evicted = over if accepted else 0
+        if dead or evicted:
+            self.rows(sql.MAKE_ROOM, {"queue": queue, "instant": instant, "count": evicted})
         if accepted:
             self.rows(sql.ADD, {"queue": queue, "seq": seq, "value": payload, "ttl": ttl})
-        if not over:
-            return Enqueued(True, stored)
-        stored -= over if accepted else 1
-        if accepted:
-            self.rows(sql.EVICT, {"queue": queue, "count": over})
-        self.rows(sql.COUNT, {"queue": queue, "stored": stored})
+        if over:
+            stored -= evicted if accepted else 1
+            self.rows(sql.COUNT, {"queue": queue, "stored": stored})
         return Enqueued(accepted, stored)
 
     @writes
@@ -68,6 +66,8 @@ class QueueStatements(DatabasePrimitives, QueuePrimitives):
     @writes
     def queue_delete(self, entry: Entry) -> bool:
         with self.database.transaction():
+            if self.database.dialect.chains:
+                self.row(sql.LOCK, {"id": entry.digest})  # what the deletion counts is then what is there
             row = self.row(sql.DELETE_HEAD, {"id": entry.digest})
             if row:
                 self.rows(sql.ITEMS_OF, {"queue": row[0]})
@@ -96,7 +96,11 @@ class QueueStatements(DatabasePrimitives, QueuePrimitives):
 
     @writes
     def queue_release(self, entry: Entry, token: bytes, delay: int) -> bool:
-        return self.touched(sql.RELEASE, {"id": entry.digest, "token": token, "delay": delay})
+        parameters = {"id": entry.digest, "token": token, "delay": delay}
+        if not self.database.dialect.chains:
+            return self.touched(sql.RELEASE, parameters)
+        with self.database.transaction():
+            return self._locked(entry, sql.RELEASE, parameters) is not None
 
     def _locked(self, entry: Entry, template: str, parameters: Parameters) -> Row | None:
         """Lock the head and then send the statement, which so sees all that was committed before."""

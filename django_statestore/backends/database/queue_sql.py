@@ -33,13 +33,13 @@ room as (
     select q.stored - (select count(*) from dead) as stored from statestore_queue q where q.id = %(queue)s
 ),
 evicted as (
-    delete from {_ITEM} where id in (
+    delete from {_ITEM} where id = any (array(
         select i.id from {_ITEM} i, clock
         where i.queue_id = %(queue)s and (i.expires_at is null or i.expires_at > clock.read)
         order by i.seq limit (
             select case when %(drop_oldest)s then greatest(stored + 1 - %(max_size)s::bigint, 0) else 0 end from room
         )
-    ) returning 1
+    )) returning 1
 ),
 added as (
     insert into {_ITEM} (queue_id, seq, value, deliveries, expires_at, created_at)
@@ -55,7 +55,8 @@ returning q.stored, (select count(*) from added)
 
 # -- enqueue on SQLite ------------------------------------------------------------------------------------------------
 
-# Counts as if the item went in; where it does not, or others go, ``COUNT`` sets that right.
+# Counts as if the item went in; where it does not, or others go, ``COUNT`` sets that right. The statements that follow
+# judge by the instant of this one: what expires meanwhile is still counted, so it must still be there.
 DEAL_AND_COUNT = f"""
 insert into statestore_queue (digest, namespace, key, seq, stored) values (%(id)s, %(namespace)s, %(key)s, 1, 1)
 on conflict (digest) do update set seq = seq + 1,
@@ -63,16 +64,21 @@ on conflict (digest) do update set seq = seq + 1,
         select count(*) from {_ITEM} i where i.queue_id = statestore_queue.id and i.expires_at <= {{now}}
     )
 returning id, seq, stored,
-    (select count(*) from {_ITEM} i where i.queue_id = statestore_queue.id and i.expires_at <= {{now}})
+    (select count(*) from {_ITEM} i where i.queue_id = statestore_queue.id and i.expires_at <= {{now}}), {{now}}
+"""
+
+MAKE_ROOM = f"""
+delete from {_ITEM} where id in (
+    select id from {_ITEM} where queue_id = %(queue)s and expires_at <= %(instant)s
+    union all
+    select id from (
+        select id from {_ITEM} where queue_id = %(queue)s and (expires_at is null or expires_at > %(instant)s)
+        order by seq limit %(count)s
+    )
+)
 """
 
 COUNT = "update statestore_queue set stored = %(stored)s where id = %(queue)s"
-
-BURY = f"delete from {_ITEM} where queue_id = %(queue)s and expires_at <= {{now}} returning 1"
-
-EVICT = f"""
-delete from {_ITEM} where id in (select id from {_ITEM} where queue_id = %(queue)s order by seq limit %(count)s)
-"""
 
 ADD = f"""
 insert into {_ITEM} (queue_id, seq, value, deliveries, expires_at, created_at)
@@ -121,7 +127,7 @@ RELEASE = f"update {_ITEM} set token = null, hidden_until = {{after[delay]}} whe
 PEEK = f"select value from {_ITEM} where id = ({_FIRST_OF_NAMED})"
 
 _LEFT = f"""
-stored - (select count(*) from {_ITEM} i where i.queue_id = statestore_queue.id and i.expires_at <= {{now}})
+stored - (select count(*) from {_ITEM} i where i.queue_id = statestore_queue.id and i.expires_at <= {{clock}})
 """
 
 DEPTH = f"select {_LEFT} from statestore_queue where digest = %(id)s"
@@ -133,6 +139,8 @@ DELETE_HEAD = f"delete from statestore_queue where digest = %(id)s returning id,
 ITEMS_OF = f"delete from {_ITEM} where queue_id = %(queue)s"
 
 WITH_DEAD = f"select distinct queue_id from {_ITEM} where expires_at <= {{clock}} limit %(limit)s"
+
+BURY = f"delete from {_ITEM} where queue_id = %(queue)s and expires_at <= {{clock}} returning 1"
 
 HOLD = "update statestore_queue set seq = seq where id = %(queue)s"
 

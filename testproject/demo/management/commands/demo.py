@@ -89,12 +89,12 @@ def text(given: str | None) -> Path:
     path = Path(given).resolve() if given else find_text()
     try:
         with path.open("rb") as file:
-            size = len(file.read(LARGEST + 1))
+            content = file.read(LARGEST + 1)
     except OSError as error:
         raise CommandError(f"{path} cannot be read: {error.strerror}") from None
-    if not size:
-        raise CommandError(f"{path} is empty: give a text")
-    if size > LARGEST:
+    if not content or b"\0" in content:
+        raise CommandError(f"{path} is {'no text' if content else 'empty'}: give a text")
+    if len(content) > LARGEST:
         raise CommandError(f"{path} is too long for a demo of a minute: give a text of up to {LARGEST // 1_000_000} MB")
     return path
 

@@ -1,20 +1,14 @@
-"""Workers that die: each is a fork of one prepared child, so a death costs milliseconds instead of an interpreter.
-
-The child that forks holds no connection; a fork opens its own, as a prefork worker does.
-"""
+"""Journeys with a worker that is killed on the way, and their continuation by another."""
 
 import os
 import random
 import signal
 import time
-import traceback
-import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 from django.db import connections
-from django.test import override_settings
 
 from django_statestore import Store, stores
 from django_statestore.contracts.tasks import Committed, Position, Save
@@ -22,46 +16,9 @@ from django_statestore.durable import TaskHandle
 from django_statestore.durable.task import engine_of
 from django_statestore.flow import Action, Call
 from django_statestore.testing import CrashPoints, age
+from tests.crash.forks import LEASE, configure, die, fork, spawn
 from tests.crash.journey import JOURNEYS, START, Trip
 from tests.crash.ledger import Ledger, Outside
-
-LEASE = 60
-
-# The one other thread of a child waits for its parent's word and holds no lock: a fork is safe beside it.
-warnings.filterwarnings("ignore", category=DeprecationWarning, message=".*multi-threaded")
-
-
-def configure(**values: object) -> None:
-    """Set STATESTORE for the rest of this process, without hints."""
-    override_settings(STATESTORE={"HINTS": False, **values}).enable()
-
-
-def fork(work: Callable[[], object]) -> int:
-    """Do `work` in a fork and return its exit status, negative for a signal."""
-    pid = spawn(work)
-    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
-
-
-def spawn(work: Callable[[], object]) -> int:
-    assert all(connection.connection is None for connection in connections.all(initialized_only=True))
-    pid = os.fork()
-    if pid:
-        return pid
-    try:
-        work()
-    except BaseException:
-        traceback.print_exc()
-        os._exit(1)
-    os._exit(0)
-
-
-def die(work: Callable[[], object], what: str) -> None:
-    """Do `work` in a fork that does not survive it."""
-    status = fork(work)
-    assert status == -signal.SIGKILL, f"status {status} instead of a death at {what}"
-
-
-# -- what they do -----------------------------------------------------------------------------------------------------
 
 
 @contextmanager
@@ -155,12 +112,15 @@ def kill_anytime(alias: str, folder: Path, journeys: int, deaths: int) -> tuple[
     """Let workers die at random moments; return the namespaces and how many died before they were done."""
     configure()
     points_of(alias, f"{folder.name}-whole", Ledger(folder / "whole"))
+    started = time.monotonic()
+    fork(lambda: travel(alias, f"{folder.name}-fork", Ledger(folder / "fork"), CrashPoints(), watched=False))
+    longest = time.monotonic() - started
     namespaces, died = [f"{folder.name}-{number}" for number in range(journeys)], 0
     for namespace in namespaces:
         ledger = Ledger(folder / namespace)
         for _ in range(deaths):
             pid = spawn(lambda: travel(alias, namespace, ledger, CrashPoints(), aged=LEASE, watched=False))  # noqa: B023
-            time.sleep(random.uniform(0, 0.06))
+            time.sleep(random.uniform(0, longest))
             os.kill(pid, signal.SIGKILL)
             died += os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL
     return namespaces, died

@@ -1,0 +1,225 @@
+"""What the state machines share: two namespaces, each with a model and a time of its own, and what every facet has.
+
+A machine does random operations to a store and to a few lines of plain Python, and compares. Time passes by ``age()``
+alone: the model counts minutes, every time to live ends on a half minute and every age is whole, so the milliseconds
+that really pass never decide anything.
+
+Set STATESTORE_PROPERTIES to a number to run each machine with that many examples, longer ones, instead of the few that
+an ordinary run can wait for.
+"""
+
+from __future__ import annotations
+
+import os
+import uuid
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from random import Random
+from typing import Any, ClassVar, Generic, ParamSpec, TypeVar, cast
+
+from django.db import connections, transaction
+from hypothesis import HealthCheck, note, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+
+from django_statestore import Store, stores
+from django_statestore.keys import encode_namespace
+from django_statestore.services.purge import batches_of, purge
+from django_statestore.testing import age
+from tests.calling import Call
+
+P = ParamSpec("P")
+T = TypeVar("T")
+M = TypeVar("M", bound="Model")
+
+EXAMPLES, STEPS, MANY_STEPS = 12, 40, 100
+SLOW = 20.0  # seconds that an example may really take
+
+# Most of what happens goes to one key of one namespace, so that something happens to it.
+KEYS = ["k", "k", "k", "K", "k "]
+keys = st.sampled_from(KEYS)
+places = st.sampled_from([0, 0, 0, 1])
+
+# The second name of the two namespaces: siblings that look alike, and one below the other.
+NAMES: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
+    ((), ("k",)), (("n",), ("N",)), (("n",), ("n ",)), (("a_b",), ("aXb",)), (("%",), ("n",)), (("a", "b"), ("a/b",)),
+]  # fmt: skip
+
+DAY = 1440
+MUCH_LATER = 1500
+durations = st.sampled_from([1.5, 2.5, 4.5, 11.5])
+ttls = st.none() | durations
+ages = st.sampled_from([1, 1, 2, 3, 5, MUCH_LATER])
+
+
+class Model:
+    """Be what should be true of one facet in one namespace. Instants and durations are in minutes."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def after(self, ttl: float | None) -> float | None:
+        return None if ttl is None else self.now + ttl
+
+    def lies_ahead(self, instant: float | None) -> bool:
+        """Tell whether an end is still to come; None: there is no end."""
+        return instant is None or instant > self.now
+
+    @abstractmethod
+    def living(self) -> dict[str, tuple[int, float | None]]:
+        """Return the bytes and the end of every live entry, by its key."""
+
+    @abstractmethod
+    def clear(self) -> None:
+        """End every entry."""
+
+    def purge(self) -> None:
+        """Do what only a purge does: nothing, where what has expired is as good as gone anyway."""
+
+
+@dataclass
+class Place(Generic[M]):
+    """Hold one namespace of the store, and its model."""
+
+    store: Store
+    model: M
+
+    @property
+    def namespace(self) -> str:
+        """Return what the columns of that name hold."""
+        return encode_namespace(self.store.names)
+
+
+class FacetMachine(RuleBasedStateMachine, Generic[M]):
+    """Run one facet against its model; a subclass names the facet and adds its operations."""
+
+    alias: ClassVar[str]
+    facet: ClassVar[str]
+    keyed: ClassVar[bool] = True
+    model: Callable[[], M]
+
+    def __init__(self) -> None:
+        super().__init__()
+        # An example leaves nothing to the next one, not even the transaction that a database error has broken.
+        self._savepoint = transaction.savepoint(using=self.alias)
+        self.serial = 0
+
+    def teardown(self) -> None:
+        transaction.savepoint_rollback(self._savepoint, using=self.alias)
+
+    @initialize(names=st.sampled_from(NAMES), forms=st.randoms(use_true_random=False))
+    def begin(self, names: tuple[tuple[str, ...], tuple[str, ...]], forms: Random) -> None:
+        root = stores[self.alias].namespace(f"machine-{uuid.uuid4().hex[:12]}")
+        self.places = [Place(root.namespace(*name), type(self).model()) for name in names]
+        self._forms = forms
+
+    # -- for the subclasses -------------------------------------------------------------------------------------------
+
+    def at(self, place: int) -> tuple[Any, M]:
+        """Return the facet and the model of a place."""
+        return getattr(self.places[place].store, self.facet), self.places[place].model
+
+    def call(self, operation: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
+        """Call an operation or its twin, as chance has it."""
+        asynchronous = bool(self._forms.getrandbits(1))
+        if asynchronous:
+            note(f"# as a{operation.__name__}:")
+        return Call(asynchronous=asynchronous)(operation, *args, **kwargs)
+
+    def next_value(self) -> int:
+        """Return a number that no other value of this example has."""
+        self.serial += 1
+        return self.serial
+
+    def rows(self, select: str) -> dict[str, list[tuple[Any, ...]]]:
+        """Return rows of both namespaces by their first column, the namespace; the rest of each row in its order."""
+        found: dict[str, list[tuple[Any, ...]]] = {place.namespace: [] for place in self.places}
+        with connections[self.alias].cursor() as cursor:
+            cursor.execute(f"{select} where namespace in (%s, %s)", [*found])
+            for namespace, *row in cursor.fetchall():
+                found[namespace].append(tuple(row))
+        return found
+
+    def check_purged(self, place: Place[M]) -> None:
+        """Look at the rows right after a purge: what may be gone is gone."""
+
+    # -- time, and what every facet has -------------------------------------------------------------------------------
+
+    @rule(at=places, minutes=ages)
+    def age(self, at: int, minutes: int) -> None:
+        age(self.places[at].store, minutes * 60)
+        self.places[at].model.now += minutes
+
+    @rule(batch_size=st.sampled_from([1, 2, 500]))
+    def purge(self, batch_size: int) -> None:
+        gone = purge(self.alias, batch_size=batch_size)
+        assert gone.keys() == {kind for kind, _ in batches_of(stores[self.alias])}, "the purge has failed; see its log"
+        for place in self.places:
+            place.model.purge()
+            self.check_purged(place)
+
+    @rule(at=places)
+    def clear(self, at: int) -> None:
+        facet, model = self.at(at)
+        self.call(facet.clear)
+        model.clear()
+
+    @rule(at=places, prefix=st.sampled_from(["", *sorted(set(KEYS)), "kk"]), limit=st.integers(1, 3))
+    def scan(self, at: int, prefix: str, limit: int) -> None:
+        facet, model = self.at(at)
+        if not self.keyed:
+            return
+        found: list[str] = []
+        page = self.call(facet.scan, prefix, limit=limit)
+        found += [item.key for item in page.items]
+        while page.cursor is not None:
+            page = self.call(facet.scan, prefix, page.cursor, limit)
+            found += [item.key for item in page.items]
+        assert found == sorted(key for key in model.living() if key.startswith(prefix))
+
+    @invariant()
+    def each_namespace_has_its_own_entries_and_no_others(self) -> None:
+        for at in range(len(self.places)):
+            facet, model = self.at(at)
+            living = model.living()
+            assert facet.size() == len(living)
+            if not self.keyed:
+                continue
+            page = facet.scan()
+            assert page.cursor is None
+            assert [(item.key, item.size) for item in page.items] == [(key, living[key][0]) for key in sorted(living)]
+            for item in page.items:
+                end = living[item.key][1]
+                assert close(item.expires_in, None if end is None else end - model.now), item.key
+
+
+def seconds(minutes: float | None) -> float | None:
+    return None if minutes is None else minutes * 60
+
+
+def close(left: float | None, minutes: float | None) -> bool:
+    """Tell whether that many seconds are left of those minutes, give or take how long the example has taken."""
+    if left is None or minutes is None:
+        return left is None and minutes is None
+    return minutes * 60 - SLOW < left <= minutes * 60
+
+
+def check(machine: type[FacetMachine[Any]], alias: str) -> None:
+    """Run a machine on one store; what fails is printed as the shortest program that does.
+
+    Each run tries other programs. Where Hypothesis sees that it is in CI it tries the same ones each time, so that a
+    change is not blamed for what another has broken; those runs that are asked for with a number are always new.
+    """
+    examples = int(os.environ.get("STATESTORE_PROPERTIES", 0))
+    # A class of its own for each store: by its name Hypothesis remembers what has failed.
+    bound = type(f"{machine.__name__}On{alias.title()}", (machine,), {"alias": alias})
+    profile = settings(
+        deadline=None,
+        max_examples=EXAMPLES,
+        stateful_step_count=STEPS,
+        suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+    )
+    if examples:
+        profile = settings(profile, max_examples=examples, stateful_step_count=MANY_STEPS, derandomize=False)
+    run_state_machine_as_test(cast("type[RuleBasedStateMachine]", bound), settings=profile)

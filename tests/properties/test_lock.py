@@ -1,0 +1,158 @@
+"""lock against who should hold it. A token stays in play when it is stale, and is tried at other doors."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis.stateful import Bundle, invariant, multiple, rule
+
+from django_statestore.contracts.lock import Lock
+from django_statestore.contracts.tokens import token_digest
+from django_statestore.flow import run
+from django_statestore.models import LockEntry
+
+from .machine import DAY, FacetMachine, Model, Place, ages, check, close, durations, keys, places, seconds
+
+
+@dataclass
+class Holder:
+    token: str
+    fence: int
+    end: float
+
+
+class LockModel(Model):
+    """Know the last holder of each lock, whether it holds it still or not, and the last fence, for ever."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.holders: dict[str, Holder] = {}
+        self.fences: dict[str, int] = {}
+
+    def holder(self, key: str) -> Holder | None:
+        holder = self.holders.get(key)
+        return holder if holder is not None and holder.end > self.now else None
+
+    def held(self, key: str, token: str) -> Holder | None:
+        holder = self.holder(key)
+        return holder if holder is not None and holder.token == token else None
+
+    def acquired(self, key: str, lock: Lock, ttl: float) -> None:
+        assert lock.fence > self.fences.get(key, 0), "a fence must rise"
+        self.holders[key] = Holder(lock.token, lock.fence, self.now + ttl)
+        self.fences[key] = lock.fence
+
+    def living(self) -> dict[str, tuple[int, float | None]]:
+        return {key: (0, holder.end) for key in self.holders if (holder := self.holder(key))}
+
+    def clear(self) -> None:
+        for holder in self.holders.values():
+            holder.end = min(holder.end, self.now)
+
+    def purge(self) -> None:
+        self.holders = {key: holder for key, holder in self.holders.items() if holder.end + DAY > self.now}
+
+
+class LockMachine(FacetMachine[LockModel]):
+    facet = "lock"
+    model = LockModel
+    locks: Bundle[tuple[int, Lock]] = Bundle("locks")
+
+    @rule(target=locks, at=places, key=keys, ttl=durations)
+    def acquire(self, at: int, key: str, ttl: float) -> Any:
+        facet, model = self.at(at)
+        lock: Lock | None = self.call(facet.acquire, key, seconds(ttl))
+        assert (lock is None) is (model.holder(key) is not None)
+        if lock is None:
+            return multiple()
+        assert close(lock.expires_in, ttl)
+        model.acquired(key, lock, ttl)
+        return at, lock
+
+    @rule(target=locks, lock=locks, ttl=durations)
+    def repeat_an_acquire(self, lock: tuple[int, Lock], ttl: float) -> Any:
+        at, before = lock
+        facet, model = self.at(at)
+        again: Lock | None = run(facet.acquire_as_flow(before.key, seconds(ttl), before.token))
+        mine = model.held(before.key, before.token)
+        if mine:
+            assert again is not None
+            assert again.fence == mine.fence
+            mine.end = model.now + ttl
+        elif model.holder(before.key):
+            assert again is None
+        else:
+            assert again is not None
+            model.acquired(before.key, again, ttl)
+        return multiple() if again is None else (at, again)
+
+    @rule(lock=locks)
+    def release(self, lock: tuple[int, Lock]) -> None:
+        at, held = lock
+        self.released(at, held.key, held.token, self.call(held.release))
+
+    @rule(lock=locks, at=places, key=keys)
+    def release_by_token(self, lock: tuple[int, Lock], at: int, key: str) -> None:
+        facet, _ = self.at(at)
+        self.released(at, key, lock[1].token, self.call(facet.release, key, lock[1].token))
+
+    def released(self, at: int, key: str, token: str, done: bool) -> None:
+        _, model = self.at(at)
+        mine = model.held(key, token)
+        assert done is (mine is not None)
+        if mine:
+            mine.end = model.now
+
+    @rule(lock=locks, ttl=durations)
+    def extend(self, lock: tuple[int, Lock], ttl: float) -> None:
+        at, held = lock
+        longer = self.call(held.extend, ttl * 60)
+        self.extended(at, held.key, held.token, ttl, longer is not None)
+        if longer is not None:
+            assert (longer.key, longer.token, longer.fence) == (held.key, held.token, held.fence)
+            assert close(longer.expires_in, ttl)
+
+    @rule(lock=locks, at=places, key=keys, ttl=durations)
+    def extend_by_token(self, lock: tuple[int, Lock], at: int, key: str, ttl: float) -> None:
+        facet, _ = self.at(at)
+        self.extended(at, key, lock[1].token, ttl, self.call(facet.extend, key, lock[1].token, seconds(ttl)))
+
+    def extended(self, at: int, key: str, token: str, ttl: float, done: bool) -> None:
+        _, model = self.at(at)
+        mine = model.held(key, token)
+        assert done is (mine is not None)
+        if mine:
+            mine.end = model.now + ttl
+
+    @rule(at=places, key=keys)
+    def force_release(self, at: int, key: str) -> None:
+        facet, model = self.at(at)
+        holder = model.holder(key)
+        assert self.call(facet.force_release, key) is (holder is not None)
+        if holder:
+            holder.end = model.now
+
+    @rule(at=places, minutes=ages)
+    def age(self, at: int, minutes: int) -> None:
+        super().age(at, minutes)
+        time.sleep(0.002)  # a day without a single tick of the clock, out of which the next fence is made, is no day
+
+    @invariant()
+    def every_lock_knows_its_holder(self) -> None:
+        rows = self.rows("select namespace, key, token, fence from statestore_lock")
+        for place in self.places:
+            known = {key: (bytes(token), fence) for key, token, fence in rows[place.namespace]}
+            for key, holder in place.model.holders.items():
+                assert known.get(key) == (token_digest(holder.token), holder.fence), key
+
+    def check_purged(self, place: Place[LockModel]) -> None:
+        rows = LockEntry.objects.using(self.alias).filter(namespace=place.namespace)
+        assert {row.key for row in rows} == set(place.model.holders)
+
+
+@pytest.mark.django_db(databases="__all__")
+def test_lock_agrees_with_a_list_of_holders(alias: str) -> None:
+    check(LockMachine, alias)

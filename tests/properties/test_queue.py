@@ -1,0 +1,202 @@
+"""queue against Python's lists of items. A token stays in play when it is stale, and is tried at other queues."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import Bundle, invariant, multiple, rule
+
+from django_statestore.contracts.queue import Item, Overflow
+from django_statestore.contracts.tokens import token_digest
+from django_statestore.exceptions import QueueFull
+from django_statestore.models import QueueHead
+
+from .machine import FacetMachine, Model, Place, check, durations, keys, places, seconds, ttls
+
+MISSING = object()
+
+ROWS = """
+select namespace, key, stored, q.seq, i.seq, value, token, deliveries
+from statestore_queue q left join statestore_queue_item i on i.queue_id = q.id
+"""
+
+policies: st.SearchStrategy[Overflow] = st.sampled_from(["drop-oldest", "drop-newest", "reject"])
+
+
+@dataclass
+class Waiting:
+    """Be an item in a queue; until ``hidden_until`` nobody gets it."""
+
+    value: int
+    end: float | None
+    token: str | None = None
+    hidden_until: float = 0.0
+    deliveries: int = 0
+
+    def row(self) -> tuple[str, bytes | None, int]:
+        return str(self.value), None if self.token is None else token_digest(self.token), self.deliveries
+
+
+class QueueModel(Model):
+    def __init__(self) -> None:
+        super().__init__()
+        self.queues: dict[str, list[Waiting]] = {}
+
+    def items(self, key: str) -> list[Waiting]:
+        """Return the live items, for good or ill; the dead ones are forgotten."""
+        items = [item for item in self.queues.get(key, []) if self.lies_ahead(item.end)]
+        self.queues[key] = items
+        return items
+
+    def first(self, key: str) -> Waiting | None:
+        return next((item for item in self.items(key) if item.hidden_until <= self.now), None)
+
+    def taken(self, key: str, token: str) -> Waiting | None:
+        return next((item for item in self.items(key) if item.token == token), None)
+
+    def enqueue(self, key: str, value: int, max_size: int | None, drop_oldest: bool, ttl: float | None) -> bool:
+        items = self.items(key)
+        over = 0 if max_size is None else max(0, len(items) + 1 - max_size)
+        if over and not drop_oldest:
+            return False
+        del items[:over]
+        items.append(Waiting(value, self.after(ttl)))
+        return True
+
+    def living(self) -> dict[str, tuple[int, float | None]]:
+        queues = {key: self.items(key) for key in [*self.queues]}
+        return {key: (sum(len(str(item.value)) for item in items), None) for key, items in queues.items() if items}
+
+    def clear(self) -> None:
+        self.queues.clear()
+
+
+class QueueMachine(FacetMachine[QueueModel]):
+    facet = "queue"
+    model = QueueModel
+    taken: Bundle[tuple[int, Item]] = Bundle("taken")
+
+    @rule(at=places, key=keys, ttl=ttls)
+    def enqueue(self, at: int, key: str, ttl: float | None) -> None:
+        facet, model = self.at(at)
+        value = self.next_value()
+        model.enqueue(key, value, None, True, ttl)
+        assert self.call(facet.enqueue, key, value, ttl=seconds(ttl)) == len(model.items(key))
+
+    @rule(at=places, key=keys, max_size=st.integers(1, 4), on_full=policies, ttl=ttls)
+    def enqueue_within(self, at: int, key: str, max_size: int, on_full: Overflow, ttl: float | None) -> None:
+        facet, model = self.at(at)
+        value = self.next_value()
+        fits = model.enqueue(key, value, max_size, on_full == "drop-oldest", ttl)
+        if fits or on_full == "drop-newest":
+            depth = self.call(facet.enqueue, key, value, max_size, on_full, seconds(ttl))
+            assert depth == len(model.items(key))
+        else:
+            with pytest.raises(QueueFull, match=f" {len(model.items(key))} items"):
+                self.call(facet.enqueue, key, value, max_size, on_full, seconds(ttl))
+
+    @rule(at=places, key=keys)
+    def dequeue(self, at: int, key: str) -> None:
+        facet, model = self.at(at)
+        first = model.first(key)
+        assert self.call(facet.dequeue, key, MISSING) == (MISSING if first is None else first.value)
+        if first:
+            model.items(key).remove(first)
+
+    @rule(at=places, key=keys)
+    def peek(self, at: int, key: str) -> None:
+        facet, model = self.at(at)
+        first = model.first(key)
+        assert self.call(facet.peek, key, MISSING) == (MISSING if first is None else first.value)
+
+    @rule(target=taken, at=places, key=keys, lease=durations)
+    def take(self, at: int, key: str, lease: float) -> Any:
+        facet, model = self.at(at)
+        first = model.first(key)
+        item: Item | None = self.call(facet.take, key, seconds(lease))
+        assert (item is None) is (first is None)
+        if item is None or first is None:
+            return multiple()
+        first.token, first.hidden_until = item.token, model.now + lease
+        first.deliveries += 1
+        assert (item.key, item.value, item.deliveries) == (key, first.value, first.deliveries)
+        return at, item
+
+    @rule(item=taken)
+    def ack(self, item: tuple[int, Item]) -> None:
+        at, mine = item
+        self.acknowledged(at, mine.key, mine.token, self.call(mine.ack))
+
+    @rule(item=taken, at=places, key=keys)
+    def ack_by_token(self, item: tuple[int, Item], at: int, key: str) -> None:
+        facet, _ = self.at(at)
+        self.acknowledged(at, key, item[1].token, self.call(facet.ack, key, item[1].token))
+
+    def acknowledged(self, at: int, key: str, token: str, done: bool) -> None:
+        _, model = self.at(at)
+        mine = model.taken(key, token)
+        assert done is (mine is not None)
+        if mine:
+            model.items(key).remove(mine)
+
+    @rule(item=taken, delay=st.just(0.0) | durations)
+    def release(self, item: tuple[int, Item], delay: float) -> None:
+        at, mine = item
+        self.released(at, mine.key, mine.token, delay, self.call(mine.release, delay * 60))
+
+    @rule(item=taken, at=places, key=keys, delay=st.just(0.0) | durations)
+    def release_by_token(self, item: tuple[int, Item], at: int, key: str, delay: float) -> None:
+        facet, _ = self.at(at)
+        self.released(at, key, item[1].token, delay, self.call(facet.release, key, item[1].token, seconds(delay)))
+
+    def released(self, at: int, key: str, token: str, delay: float, done: bool) -> None:
+        _, model = self.at(at)
+        mine = model.taken(key, token)
+        assert done is (mine is not None)
+        if mine:
+            mine.token, mine.hidden_until = None, model.now + delay
+
+    @rule(at=places, key=keys)
+    def delete(self, at: int, key: str) -> None:
+        facet, model = self.at(at)
+        assert self.call(facet.delete, key) is bool(model.items(key))
+        model.queues.pop(key, None)
+
+    @invariant()
+    def every_queue_has_its_depth_and_its_first_item(self) -> None:
+        for at in range(len(self.places)):
+            facet, model = self.at(at)
+            for key in [*model.queues]:
+                first = model.first(key)
+                assert facet.depth(key) == len(model.items(key)), key
+                assert facet.peek(key, MISSING) == (MISSING if first is None else first.value), key
+
+    @invariant()
+    def the_head_counts_the_rows_and_they_are_the_items(self) -> None:
+        every = self.rows(ROWS)
+        for place in self.places:
+            heads: dict[tuple[str, int, int], dict[int, tuple[str, bytes | None, int]]] = {}
+            for key, stored, dealt, seq, value, token, deliveries in every[place.namespace]:
+                rows = heads.setdefault((key, stored, dealt), {})
+                if seq is not None:
+                    rows[seq] = (value, None if token is None else bytes(token), deliveries)
+            for (key, stored, dealt), rows in heads.items():
+                assert stored == len(rows), key
+                assert max(rows, default=0) <= dealt, key
+                expected = [item.row() for item in place.model.items(key)]
+                values = [value for value, _, _ in expected]
+                assert [rows[seq] for seq in sorted(rows) if rows[seq][0] in values] == expected, key
+
+    def check_purged(self, place: Place[QueueModel]) -> None:
+        heads = QueueHead.objects.using(self.alias).filter(namespace=place.namespace)
+        assert {head.key: head.stored for head in heads} == {
+            key: len(place.model.items(key)) for key in place.model.living()
+        }
+
+
+@pytest.mark.django_db(databases="__all__")
+def test_queue_agrees_with_lists_of_items(alias: str) -> None:
+    check(QueueMachine, alias)
