@@ -11,7 +11,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import cast
 
-from ..exceptions import LockLost, LockNotAcquired
+from ..exceptions import LockLost, LockNotAcquired, StoreUnavailable
 from ..flow import Flow, Pause, arun, run
 from ..renewer import Renewable, renewer
 from .lock import Lock, LockFacet
@@ -72,6 +72,8 @@ class Hold:
                     raise LockNotAcquired(f"the lock {self._key!r} is held by another; the body was not run")
                 yield from Pause(min(left, pause * random.uniform(0.5, 1)))  # noqa: S311
                 pause = min(pause * 1.5, 0.5)
+            if not lock.expires_in:
+                raise StoreUnavailable(f"the store took longer than the lock {self._key!r} would have lived")
         except LockNotAcquired:
             raise
         except (Exception, asyncio.CancelledError, KeyboardInterrupt):

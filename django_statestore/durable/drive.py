@@ -152,6 +152,7 @@ class Drive(Generic[S]):
             reason=committed.reason,
             fence=committed.fence,
             attempts=committed.attempts,
+            reserved_calls=record.reserved_calls - save.refund + (save.calls if committed.status == "running" else 0),
             saved_attempts=record.attempts,
             save_seq=record.save_seq + 1,
             step_index=save.next_index,

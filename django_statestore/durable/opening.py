@@ -120,6 +120,7 @@ class Opening(Generic[S]):
             record,
             fence=grant.fence,
             attempts=grant.attempts,
+            reserved_calls=record.reserved_calls + calls,
             status="running",
             claims=record.claims + 1,
             worker=self._worker,

@@ -79,8 +79,12 @@ class DurableTask(Definition[S]):
 
     def _started(self, store: Store, tasks: TaskPrimitives, new: NewTask) -> Flow[TaskRecord]:
         hints = dispatch.active(store.alias) and (yield from tasks.task_hints())
-        started = yield from tasks.task_start(replace(new, notify=conf.get().notify_grace if hints else None))
-        record = yield from self._read(tasks, new.entry)
+        new = replace(new, notify=conf.get().notify_grace if hints else None)
+        started = yield from tasks.task_start(new)
+        record = yield from tasks.task_read(new.entry)
+        if record is None:  # the id was taken, by an old task that the purge has just removed
+            started = yield from tasks.task_start(new)
+            record = yield from self._read(tasks, new.entry)
         if record.start_digest != new.start_digest:
             raise TaskExists(f"the id {new.entry.key!r} belongs to a task with another definition or initial state")
         if started and hints:

@@ -10,7 +10,7 @@ from django.db import connections
 
 from django_statestore import Store
 from django_statestore.models import ListHead, QueueHead
-from tests.conformance.plans import Work, watched
+from tests.conformance.plans import watched
 
 LENGTH = 50_000
 OTHERS = 500
@@ -57,11 +57,25 @@ def fill(store: Store, expiring: bool) -> None:
     queue_head = QueueHead.objects.using(store.alias).get(namespace=store.names[0])
     texts = [
         template.format(
-            head=head, counts=counts, values=values, others=OTHERS, length=LENGTH, id=pk, more=more, more_values=more_values
+            head=head,
+            counts=counts,
+            values=values,
+            others=OTHERS,
+            length=LENGTH,
+            id=pk,
+            more=more,
+            more_values=more_values,
         )
         for head, counts, values, pk, more, more_values in (
             ("list", "floor", "0", list_head.pk, "", ""),
-            ("queue", "stored", "1", queue_head.pk, ", deliveries, expires_at, created_at", f", 0, {expiry}, {NOW[vendor]}"),
+            (
+                "queue",
+                "stored",
+                "1",
+                queue_head.pk,
+                ", deliveries, expires_at, created_at",
+                f", 0, {expiry}, {NOW[vendor]}",
+            ),
         )
         for template in (SEVERAL[vendor], OF_EACH, LONG[vendor])
     ]
@@ -104,7 +118,7 @@ def cost(store: Store, plans: str, operate: Callable[[Store], Any]) -> list[str]
     with watched(store, plans) as work:
         operate(store)
     assert work.plans, "nothing was seen"
-    faults = work.scans(*ITEMS)
+    faults: list[str] = work.scans(*ITEMS)
     most = INSTRUCTIONS if connections[store.alias].vendor == "sqlite" else ROWS
     if work.touched > most:
         faults.append(f"{work.touched} rows or instructions")

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import fields
 
 from django_statestore import Store
 from django_statestore.durable import TaskHandle
 from django_statestore.durable.task import engine_of
 from django_statestore.models import Snapshot
-from tests.crash.journey import EFFECTS, END, Trip
+from tests.crash.journey import CALLS, EFFECTS, END, Trip
 from tests.crash.ledger import Ledger
 
 SAVES = len(END.done)
@@ -32,6 +33,7 @@ def check_killed(store: Store, ledger: Ledger) -> None:
         assert not saved
         return
     assert record.attempts >= len(entered)
+    assert record.reserved_calls >= len(ledger.lines("effect"))
     kept = Snapshot.objects.using(store.alias).filter(task_id=record.id)
     states = dict(kept.values_list("save_seq", "state"))
     assert sorted(states) == list(range(record.save_seq + 1)), "a save without its state, or a state without its save"
@@ -40,15 +42,28 @@ def check_killed(store: Store, ledger: Ledger) -> None:
         assert states[line.turn] == line.detail
 
 
-def check_arrived(handle: TaskHandle[Trip], ledger: Ledger, *, deaths: int) -> None:
-    """Check that the task has come to its end as if nobody had died."""
+def check_arrived(handle: TaskHandle[Trip], ledger: Ledger, *, deaths: int, unused: int | None = None) -> None:
+    """Check that the task has come to its end as if nobody had died.
+
+    ``unused``: how many attempts may have been spent on entries that never ran; by default one a death.
+    """
     assert (handle.status, handle.reason, handle.state) == ("completed", "", END)
     assert handle.record.save_seq == SAVES
     effects = [(line.step, line.turn) for line in ledger.lines("effect")]
     assert effects == EFFECTS
     check_never_blind(ledger)
     entered = len(ledger.lines("entered"))
-    assert entered <= handle.record.attempts <= entered + deaths
+    assert entered <= handle.record.attempts <= entered + (deaths if unused is None else unused)
+    # A clean save gives back what was not used; whoever died, or whose step reconcile found done, gives nothing back.
+    assert len(EFFECTS) <= handle.record.reserved_calls <= len(EFFECTS) + deaths * CALLS
+    check_view(handle)
+
+
+def check_view(handle: TaskHandle[Trip]) -> None:
+    """Check that a worker returns what is stored, without having read it again; only what it cannot know may differ."""
+    stored = handle.refresh().record
+    for name in (field.name for field in fields(stored) if field.name not in ("now", "finished_at", "saved_by")):
+        assert getattr(handle.record, name) == getattr(stored, name), name
 
 
 def check_never_blind(ledger: Ledger) -> None:

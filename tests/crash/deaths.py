@@ -3,6 +3,7 @@
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from django.db import connections
 
@@ -10,6 +11,7 @@ from django_statestore import stores
 from django_statestore.durable import StepContext
 from django_statestore.testing import CrashPoints, age
 from tests.crash.forks import LEASE, configure, die
+from tests.crash.journey import START
 from tests.crash.ledger import Ledger
 from tests.crash.scripted import SCRIPTED, Script
 
@@ -18,10 +20,17 @@ def die_here(ctx: StepContext) -> None:
     CrashPoints(0).here("the end of this process")
 
 
-def die_in(alias: str, namespace: str, ledger: Ledger, where: str, count: int) -> list[tuple[int, int]]:
-    """Let workers die in a step, or in the `reconcile` of one; return attempts and claims after each death."""
+def die_in_loops(alias: str, folder: Path, loops: dict[str, int]) -> dict[str, list[tuple[int, int]]]:
+    """Let workers die so many times at each place; return attempts and claims after each death there."""
     configure()
+    return {where: die_in(alias, folder.name, Ledger(folder / where), count) for where, count in loops.items()}
+
+
+def die_in(alias: str, namespace: str, ledger: Ledger, count: int) -> list[tuple[int, int]]:
+    """Let workers die in a step, or in the `reconcile` of one, as the name of the ledger and the task says."""
+    where, namespace = ledger.path.name, f"{namespace}-{ledger.path.name}"
     task, store, counted = SCRIPTED[alias], stores[alias].namespace(namespace), []
+    task.start(START, task_id="t", namespace=[namespace])
 
     def noted(what: str, dies: bool = False) -> Callable[[StepContext], bool]:
         def note(ctx: StepContext) -> bool:
@@ -35,6 +44,7 @@ def die_in(alias: str, namespace: str, ledger: Ledger, where: str, count: int) -
     script = Script(on={name: noted(name) for name in ("begin", "act", "end")}, asked=noted("reconcile"))
     if where == "reconcile":  # somebody must have died in the step before
         first = Script(on={"begin": noted("begin"), "act": noted("act", dies=True)})
+        connections.close_all()
         die(lambda: task.run("t", namespace=[namespace], app=first), "act")
         age(store, LEASE)
     for _ in range(count):

@@ -6,7 +6,7 @@ from typing import Any
 
 from django.conf import settings
 
-from django_statestore.durable import Backoff, DurableTask, NotDone, Repeat, StepContext
+from django_statestore.durable import Backoff, DurableTask, ModelBudget, NotDone, Repeat, StepContext
 from tests.crash.ledger import Outside
 
 
@@ -23,6 +23,9 @@ END = Trip(["booked", "walked 1", "walked 2", "walked 3", "paid 1", "paid 2", "c
 EFFECTS = [("book", 1), ("pay", 1), ("pay", 2)]
 """Every effect outside that one run of the task has, in order."""
 
+CALLS = 3
+"""Model calls that a step with an effect reserves; it makes one."""
+
 
 def _paid(state: Trip, ctx: StepContext) -> Trip | Repeat[Trip]:
     state = state.and_then(f"paid {ctx.turn}")
@@ -37,10 +40,11 @@ def _make(alias: str) -> DurableTask[Trip]:
         state=Trip,
         store=alias,
         max_attempts=60,
+        model_budget=ModelBudget(100, per_attempt=CALLS),
         backoff=Backoff(first=0.001, longest=0.001),
     )
 
-    @journey.step(replay="reconcile")
+    @journey.step(replay="reconcile", model_calls=CALLS)
     def book(state: Trip, ctx: StepContext) -> Trip:
         outside: Outside = ctx.app
         outside.enter(ctx)
@@ -58,7 +62,7 @@ def _make(alias: str) -> DurableTask[Trip]:
         state = state.and_then(f"walked {ctx.turn}")
         return state if ctx.turn == 3 else Repeat(state)
 
-    @journey.step(replay="reconcile")
+    @journey.step(replay="reconcile", model_calls=CALLS)
     def pay(state: Trip, ctx: StepContext) -> Trip | Repeat[Trip]:
         outside: Outside = ctx.app
         outside.enter(ctx)

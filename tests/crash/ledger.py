@@ -54,7 +54,8 @@ class Outside:
         self.points.here(f"inside {ctx.step}, turn {ctx.turn}: it has begun")
 
     def act(self, ctx: StepContext) -> None:
-        """Do what must happen once a turn."""
+        """Do what must happen once a turn, and costs a model call."""
+        ctx.spend_model_call()
         self.ledger.write("effect", ctx.step, ctx.turn)
         self.points.here(f"inside {ctx.step}, turn {ctx.turn}: its effect has happened")
 

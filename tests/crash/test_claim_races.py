@@ -19,7 +19,7 @@ from tests.crash.scripted import SCRIPTED, SINGLE, Script, rows_of
 from tests.processes import Processes
 
 WORKERS = 8
-TASKS = 600
+TASKS = 500
 
 
 def count_lost_claims(alias: str, seen: Counter[str]) -> None:
@@ -98,7 +98,7 @@ def start_all(number: int, alias: str, namespace: str, rounds: int) -> list[list
 
 
 def test_one_of_many_starts_wins(processes: Processes, alias: str, tmp_path: Path) -> None:
-    rounds, namespace = 100, uuid.uuid4().hex
+    rounds, namespace = 60, uuid.uuid4().hex
     store = stores[alias].namespace(namespace)
     answers = processes.start(race_to_start, alias, namespace, rounds, tmp_path).result()
     for round in range(rounds):

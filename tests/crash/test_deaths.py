@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 
 from django_statestore import stores
+from django_statestore.durable.invoke import Invoke
 from django_statestore.services.work import drive_due
 from django_statestore.testing import age
 from tests.crash import deaths
+from tests.crash.checks import killed_at
 from tests.crash.forks import LEASE
 from tests.crash.journey import START, Trip
 from tests.crash.ledger import Ledger
@@ -28,25 +30,28 @@ LOOPS = {
 """Where workers die: why the task is parked, after how many, attempts and claims after each, and what was saved."""
 
 
-@pytest.mark.parametrize("where", LOOPS)
-def test_a_task_that_kills_its_workers_is_parked(processes: Processes, alias: str, tmp_path: Path, where: str) -> None:
-    reason, count, counted, saved = LOOPS[where]
-    namespace, ledger = uuid.uuid4().hex, Ledger(tmp_path / "t")
-    task, store = SCRIPTED[alias].start(START, task_id="t", namespace=[namespace]), stores[alias].namespace(namespace)
-    assert processes.start(deaths.die_in, alias, namespace, ledger, where, count).result() == counted
-    lines = ledger.lines()
-    entered = sum(line.what in ("begin", "act", "end") for line in lines)
+def test_a_task_that_kills_its_workers_is_parked(processes: Processes, alias: str, tmp_path: Path) -> None:
+    counts = {where: loop[1] for where, loop in LOOPS.items()}
+    died = processes.start(deaths.die_in_loops, alias, tmp_path, counts).result()
+    for where in LOOPS:
+        with killed_at(where):
+            check_parked(alias, f"{tmp_path.name}-{where}", Ledger(tmp_path / where), died[where])
 
-    parked = task.run()
 
+def check_parked(alias: str, namespace: str, ledger: Ledger, died: list[tuple[int, int]]) -> None:
+    reason, count, counted, saved = LOOPS[ledger.path.name]
+    task, store, lines = SCRIPTED[alias], stores[alias].namespace(namespace), ledger.lines()
+    parked = task.run("t", namespace=[namespace])
+    assert died == counted
     assert (parked.status, parked.reason, parked.parked) == ("running", reason, True)
     assert parked.state == Trip(saved)
+    entered = sum(line.what in ("begin", "act", "end") for line in lines)
     assert parked.record.attempts == counted[-1][0] == entered
-    assert sum(line.what == where for line in lines) == count
+    assert sum(line.what == ledger.path.name for line in lines) == count
     age(store, LEASE * 100)
     rows = rows_of(store, "t")
     drive_due(alias, bool)
-    assert task.run().reason == reason
+    assert parked.run().reason == reason
     assert rows_of(store, "t") == rows
     assert ledger.lines() == lines  # not one more step
 
@@ -64,3 +69,18 @@ def test_killed_while_it_renews(processes: Processes, alias: str) -> None:
         assert handle.progress == (None if number < unsaved else (0.5, "half"))
         handle = handle.run()
         assert (handle.status, handle.state, handle.record.attempts) == ("completed", SCRIPT_END, 4)
+
+
+@pytest.mark.django_db(databases="__all__", transaction=True)
+def test_a_run_that_nobody_drives_on(alias: str) -> None:
+    """An event loop that is closed drops its coroutines: that is a death too, and it is as quiet as one."""
+    task, store = SCRIPTED[alias], stores[alias].namespace(uuid.uuid4().hex)
+    task.start(START, task_id="t", namespace=store.names)
+    run = task._run("t", namespace=store.names)
+    action = next(run)
+    while not isinstance(action, Invoke):
+        action = run.send(action.run())
+    run.close()
+    assert task.get("t", namespace=store.names).record.leased
+    age(store, LEASE)
+    assert task.run("t", namespace=store.names).state == SCRIPT_END

@@ -56,10 +56,10 @@ def test_the_successor_is_killed_at_every_point_too(processes: Processes, alias:
 
 
 def test_killed_at_any_moment(processes: Processes, alias: str, tmp_path: Path) -> None:
-    journeys, deaths = 20, 3
+    journeys, deaths = 24, 3
     namespaces, died = processes.start(kill_anytime, alias, tmp_path, journeys, deaths).result()
-    print(f"{alias}: killed {died} of {journeys * deaths} workers at random moments")  # noqa: T201
-    assert died > journeys
+    print(f"{alias}: killed {died} workers of {journeys} journeys at random moments")  # noqa: T201
+    assert died > journeys / 2
     for namespace in namespaces:
         ledger = Ledger(tmp_path / namespace)
         check_killed(stores[alias].namespace(namespace), ledger)

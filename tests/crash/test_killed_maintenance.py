@@ -14,7 +14,8 @@ from django_statestore import stores
 from django_statestore.services.purge import purge
 from django_statestore.testing import age
 from tests.crash import maintenance
-from tests.crash.scripted import FOREIGN
+from tests.crash.journey import START
+from tests.crash.scripted import FOREIGN, SCRIPTED
 from tests.processes import Processes
 
 
@@ -71,6 +72,27 @@ def test_a_purge_spares_what_came_back_to_life(alias: str, revival: str) -> None
     checkpoint = store.durable.load("t")
     assert checkpoint is not None
     assert checkpoint.status == ("completed" if revival == "held" else "running")
+
+
+@pytest.mark.django_db(databases="__all__", transaction=True)
+def test_a_start_beside_the_purge_of_its_id(alias: str) -> None:
+    """An id is free once its old task is gone, also where that happens while somebody finds it taken."""
+    namespace = uuid.uuid4().hex
+    old = SCRIPTED[alias].start(START, task_id="t", namespace=[namespace]).cancel()
+    age(stores[alias].namespace(namespace), timedelta(days=20))
+    purged: list[int] = []
+
+    def meanwhile(execute: Any, sql: str, params: Any, many: bool, context: Any) -> Any:
+        if not purged and sql.lstrip().startswith("select t.id"):
+            purged.append(purge(alias)["tasks"])
+        return execute(sql, params, many, context)
+
+    with connections[alias].execute_wrapper(meanwhile):
+        new = SCRIPTED[alias].start(START, task_id="t", namespace=[namespace])
+
+    assert purged == [1]
+    assert new.status == "ready"
+    assert new.record.id != old.record.id
 
 
 def report(alias: str, points: list[str]) -> None:

@@ -136,7 +136,7 @@ def test_lost_by_the_successor(processes: Processes, proxy: Proxy, tmp_path: Pat
                 left_off += 1
                 assert ledger.lines("asked")[-1].detail == "not done"
                 handle = travel(ALIAS, namespace, ledger, CrashPoints(), aged=LEASE)
-                check_arrived(handle, ledger, deaths=1)
+                check_arrived(handle, ledger, deaths=2, unused=1)
             else:
-                check_arrived(handle, ledger, deaths=0)
+                check_arrived(handle, ledger, deaths=1, unused=0)
     print(f"lost a message {len(dead)} times after a death; {left_off} workers left off")  # noqa: T201

@@ -1,8 +1,8 @@
 """What the state machines share: two namespaces, each with a model and a time of its own, and what every facet has.
 
-A machine does random operations to a store and to a few lines of plain Python, and compares. Time passes by ``age()``
-alone: the model counts minutes, every time to live ends on a half minute and every age is whole, so the milliseconds
-that really pass never decide anything.
+A machine does random operations to a store and to a few lines of plain Python, and compares. Before any of them time
+may pass, or the purge run. Time passes by ``age()`` alone: the model counts minutes, every time to live ends on a half
+minute and every age is whole, so the milliseconds that really pass never decide anything.
 
 Set STATESTORE_PROPERTIES to a number to run each machine with that many examples, longer ones, instead of the few that
 an ordinary run can wait for.
@@ -33,24 +33,33 @@ P = ParamSpec("P")
 T = TypeVar("T")
 M = TypeVar("M", bound="Model")
 
-EXAMPLES, STEPS, MANY_STEPS = 12, 40, 100
+EXAMPLES, STEPS, MANY_STEPS = 20, 40, 100
 SLOW = 20.0  # seconds that an example may really take
 
 # Most of what happens goes to one key of one namespace, so that something happens to it.
-KEYS = ["k", "k", "k", "K", "k "]
-keys = st.sampled_from(KEYS)
+KEYS = ["k", "K", "k "]
+keys = st.sampled_from(["k", "k", *KEYS])
 places = st.sampled_from([0, 0, 0, 1])
 
-# The second name of the two namespaces: siblings that look alike, and one below the other.
+# What sets the two namespaces apart: siblings that look alike, and one below the other.
 NAMES: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
     ((), ("k",)), (("n",), ("N",)), (("n",), ("n ",)), (("a_b",), ("aXb",)), (("%",), ("n",)), (("a", "b"), ("a/b",)),
 ]  # fmt: skip
 
 DAY = 1440
 MUCH_LATER = 1500
+
+# Minutes that pass before an operation, and whether the purge runs then.
+MEANWHILE = [
+    (0, False), (0, False), (0, False), (0, False), (0, False), (0, False), (1, False), (1, False), (2, False),
+    (3, False), (5, False), (MUCH_LATER, False), (0, True), (2, True), (5, True), (MUCH_LATER, True),
+]  # fmt: skip
+
 durations = st.sampled_from([1.5, 2.5, 4.5, 11.5])
 ttls = st.none() | durations
-ages = st.sampled_from([1, 1, 2, 3, 5, MUCH_LATER])
+
+# How a token is used: by the object that came with it, by the facet, or where it does not belong.
+doors = st.sampled_from(["own", "own", "by token", "another key", "another namespace"])
 
 
 class Model:
@@ -108,21 +117,49 @@ class FacetMachine(RuleBasedStateMachine, Generic[M]):
     def teardown(self) -> None:
         transaction.savepoint_rollback(self._savepoint, using=self.alias)
 
-    @initialize(names=st.sampled_from(NAMES), forms=st.randoms(use_true_random=False))
-    def begin(self, names: tuple[tuple[str, ...], tuple[str, ...]], forms: Random) -> None:
+    @initialize(names=st.sampled_from(NAMES), chance=st.randoms(use_true_random=False))
+    def begin(self, names: tuple[tuple[str, ...], tuple[str, ...]], chance: Random) -> None:
         root = stores[self.alias].namespace(f"machine-{uuid.uuid4().hex[:12]}")
         self.places = [Place(root.namespace(*name), type(self).model()) for name in names]
-        self._forms = forms
+        self._chance = chance
 
     # -- for the subclasses -------------------------------------------------------------------------------------------
 
-    def at(self, place: int) -> tuple[Any, M]:
-        """Return the facet and the model of a place."""
-        return getattr(self.places[place].store, self.facet), self.places[place].model
+    def at(self, at: int) -> tuple[Any, M]:
+        """Return the facet and the model of a place, perhaps some time later, perhaps after a purge."""
+        place = self.places[at]
+        minutes, purged = self._chance.choice(MEANWHILE)
+        if minutes:
+            note(f"# {minutes} minutes later:")
+            self.pass_by(place, minutes)
+        if purged:
+            note("# after a purge:")
+            self.purge()
+        return self.facet_of(place), place.model
+
+    def facet_of(self, place: Place[M]) -> Any:
+        return getattr(place.store, self.facet)
+
+    def through(self, at: int, key: str, door: str) -> tuple[int, str]:
+        """Return the place and the key at which a token is tried that belongs to these."""
+        if door == "another key":
+            return at, KEYS[KEYS.index(key) - 1]
+        return (1 - at if door == "another namespace" else at), key
+
+    def pass_by(self, place: Place[M], minutes: int) -> None:
+        age(place.store, minutes * 60)
+        place.model.now += minutes
+
+    def purge(self) -> None:
+        gone = purge(self.alias, batch_size=self._chance.choice([500, 2, 1]))
+        assert gone.keys() == {kind for kind, _ in batches_of(stores[self.alias])}, "the purge has failed; see its log"
+        for place in self.places:
+            place.model.purge()
+            self.check_purged(place)
 
     def call(self, operation: Callable[P, T], *args: P.args, **kwargs: P.kwargs) -> T:
-        """Call an operation or its twin, as chance has it."""
-        asynchronous = bool(self._forms.getrandbits(1))
+        """Call an operation, or now and then its twin, which takes much longer."""
+        asynchronous = self._chance.choice([False, False, False, True])
         if asynchronous:
             note(f"# as a{operation.__name__}:")
         return Call(asynchronous=asynchronous)(operation, *args, **kwargs)
@@ -144,20 +181,7 @@ class FacetMachine(RuleBasedStateMachine, Generic[M]):
     def check_purged(self, place: Place[M]) -> None:
         """Look at the rows right after a purge: what may be gone is gone."""
 
-    # -- time, and what every facet has -------------------------------------------------------------------------------
-
-    @rule(at=places, minutes=ages)
-    def age(self, at: int, minutes: int) -> None:
-        age(self.places[at].store, minutes * 60)
-        self.places[at].model.now += minutes
-
-    @rule(batch_size=st.sampled_from([1, 2, 500]))
-    def purge(self, batch_size: int) -> None:
-        gone = purge(self.alias, batch_size=batch_size)
-        assert gone.keys() == {kind for kind, _ in batches_of(stores[self.alias])}, "the purge has failed; see its log"
-        for place in self.places:
-            place.model.purge()
-            self.check_purged(place)
+    # -- what every facet has -----------------------------------------------------------------------------------------
 
     @rule(at=places)
     def clear(self, at: int) -> None:
@@ -165,14 +189,14 @@ class FacetMachine(RuleBasedStateMachine, Generic[M]):
         self.call(facet.clear)
         model.clear()
 
-    @rule(at=places, prefix=st.sampled_from(["", *sorted(set(KEYS)), "kk"]), limit=st.integers(1, 3))
+    @rule(at=places, prefix=st.sampled_from(["", *KEYS, "kk"]), limit=st.integers(1, 3))
     def scan(self, at: int, prefix: str, limit: int) -> None:
         facet, model = self.at(at)
+        assert self.call(facet.size) == len(model.living())
         if not self.keyed:
             return
-        found: list[str] = []
         page = self.call(facet.scan, prefix, limit=limit)
-        found += [item.key for item in page.items]
+        found = [item.key for item in page.items]
         while page.cursor is not None:
             page = self.call(facet.scan, prefix, page.cursor, limit)
             found += [item.key for item in page.items]
@@ -180,18 +204,17 @@ class FacetMachine(RuleBasedStateMachine, Generic[M]):
 
     @invariant()
     def each_namespace_has_its_own_entries_and_no_others(self) -> None:
-        for at in range(len(self.places)):
-            facet, model = self.at(at)
-            living = model.living()
-            assert facet.size() == len(living)
+        for place in self.places:
+            living = place.model.living()
             if not self.keyed:
+                assert self.facet_of(place).size() == len(living)
                 continue
-            page = facet.scan()
+            page = self.facet_of(place).scan()
             assert page.cursor is None
             assert [(item.key, item.size) for item in page.items] == [(key, living[key][0]) for key in sorted(living)]
             for item in page.items:
                 end = living[item.key][1]
-                assert close(item.expires_in, None if end is None else end - model.now), item.key
+                assert close(item.expires_in, None if end is None else end - place.model.now), item.key
 
 
 def seconds(minutes: float | None) -> float | None:

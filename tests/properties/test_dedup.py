@@ -12,7 +12,7 @@ from django_statestore.contracts.dedup import Claim
 from django_statestore.contracts.tokens import token_digest
 from django_statestore.models import DedupEntry
 
-from .machine import FacetMachine, Model, Place, check, durations, keys, places, seconds
+from .machine import FacetMachine, Model, Place, check, doors, durations, keys, places, seconds
 
 
 @dataclass
@@ -83,39 +83,33 @@ class DedupMachine(FacetMachine[DedupModel]):
             model.events[key] = Event(claim.token, model.now + lease, model.now + ttl)
         return at, claim
 
-    @rule(claim=claims)
-    def confirm(self, claim: tuple[int, Claim]) -> None:
-        at, mine = claim
-        self.confirmed(at, mine.key, mine.token, self.call(mine.confirm))
-
-    @rule(claim=claims, at=places, key=keys)
-    def confirm_by_token(self, claim: tuple[int, Claim], at: int, key: str) -> None:
-        facet, _ = self.at(at)
-        if claim[1].token is not None:
-            self.confirmed(at, key, claim[1].token, self.call(facet.confirm, key, claim[1].token))
-
-    def confirmed(self, at: int, key: str, token: str | None, done: bool) -> None:
-        _, model = self.at(at)
-        event = model.mine(key, token)
+    @rule(claim=claims, door=doors)
+    def confirm(self, claim: tuple[int, Claim], door: str) -> None:
+        at, key = self.through(claim[0], claim[1].key, door)
+        facet, model = self.at(at)
+        event = model.mine(key, claim[1].token)
+        if door == "own":
+            done = self.call(claim[1].confirm)
+        elif claim[1].token is not None:
+            done = self.call(facet.confirm, key, claim[1].token)
+        else:
+            return
         assert done is (event is not None)
         if event:
             assert event.window_end is not None
             model.events[key] = Event(None, event.window_end, None)
 
-    @rule(claim=claims)
-    def forget(self, claim: tuple[int, Claim]) -> None:
-        at, mine = claim
-        self.forgotten(at, mine.key, mine.token, self.call(mine.forget))
-
-    @rule(claim=claims, at=places, key=keys)
-    def forget_by_token(self, claim: tuple[int, Claim], at: int, key: str) -> None:
-        facet, _ = self.at(at)
-        if claim[1].token is not None:
-            self.forgotten(at, key, claim[1].token, self.call(facet.forget, key, claim[1].token))
-
-    def forgotten(self, at: int, key: str, token: str | None, done: bool) -> None:
-        _, model = self.at(at)
-        event = model.mine(key, token)
+    @rule(claim=claims, door=doors)
+    def forget(self, claim: tuple[int, Claim], door: str) -> None:
+        at, key = self.through(claim[0], claim[1].key, door)
+        facet, model = self.at(at)
+        event = model.mine(key, claim[1].token)
+        if door == "own":
+            done = self.call(claim[1].forget)
+        elif claim[1].token is not None:
+            done = self.call(facet.forget, key, claim[1].token)
+        else:
+            return
         assert done is (event is not None)
         if event:
             del model.events[key]

@@ -76,10 +76,9 @@ class HandoffMachine(FacetMachine[HandoffModel]):
     @invariant()
     def every_id_leads_to_its_state_and_nowhere_else(self) -> None:
         known = {state_id for place in self.places for state_id in place.model.states}
-        for at in range(len(self.places)):
-            facet, model = self.at(at)
+        for place in self.places:
             for state_id in known:
-                assert same(facet.get(state_id), model.get(state_id))
+                assert same(self.facet_of(place).get(state_id), place.model.get(state_id))
 
     def check_purged(self, place: Place[HandoffModel]) -> None:
         rows = HandoffEntry.objects.using(self.alias).filter(namespace=place.namespace)

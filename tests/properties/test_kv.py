@@ -85,10 +85,9 @@ class KVMachine(FacetMachine[KVModel]):
 
     @invariant()
     def every_key_has_its_value(self) -> None:
-        for at in range(len(self.places)):
-            facet, model = self.at(at)
-            for key in model.entries:
-                assert same(facet.get(key, MISSING), model.get(key)), key
+        for place in self.places:
+            for key in place.model.entries:
+                assert same(self.facet_of(place).get(key, MISSING), place.model.get(key)), key
 
     def check_purged(self, place: Place[KVModel]) -> None:
         rows = KVEntry.objects.using(self.alias).filter(namespace=place.namespace)

@@ -61,21 +61,13 @@ class ListMachine(FacetMachine[ListModel]):
         value = self.next_value()
         assert self.call(facet.append, key, value) == model.append(key, value, None, None)
 
-    @rule(at=places, key=keys, start=lengths, stop=st.none() | lengths)
-    def range(self, at: int, key: str, start: int, stop: int | None) -> None:
+    @rule(at=places, key=keys, start=lengths, stop=st.none() | lengths, n=lengths)
+    def read(self, at: int, key: str, start: int, stop: int | None, n: int) -> None:
         facet, model = self.at(at)
-        expected = model.get(key)[0][start : None if stop is None else stop + 1]
-        assert self.call(facet.range, key, start, stop) == expected
-
-    @rule(at=places, key=keys, n=lengths)
-    def last(self, at: int, key: str, n: int) -> None:
-        facet, model = self.at(at)
-        assert self.call(facet.last, key, n) == (model.get(key)[0][-n:] if n else [])
-
-    @rule(at=places, key=keys)
-    def length(self, at: int, key: str) -> None:
-        facet, model = self.at(at)
-        assert self.call(facet.length, key) == len(model.get(key)[0])
+        values, _ = model.get(key)
+        assert self.call(facet.range, key, start, stop) == values[start : None if stop is None else stop + 1]
+        assert self.call(facet.last, key, n) == (values[-n:] if n else [])
+        assert self.call(facet.length, key) == len(values)
 
     @rule(at=places, key=keys, max_len=lengths)
     def trim(self, at: int, key: str, max_len: int) -> None:
@@ -91,10 +83,9 @@ class ListMachine(FacetMachine[ListModel]):
 
     @invariant()
     def every_list_has_its_values(self) -> None:
-        for at in range(len(self.places)):
-            facet, model = self.at(at)
-            for key in model.lists:
-                assert facet.range(key) == model.get(key)[0], key
+        for place in self.places:
+            for key in place.model.lists:
+                assert self.facet_of(place).range(key) == place.model.get(key)[0], key
 
     @invariant()
     def the_head_tells_which_rows_there_are(self) -> None:

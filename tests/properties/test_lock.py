@@ -14,7 +14,7 @@ from django_statestore.contracts.tokens import token_digest
 from django_statestore.flow import run
 from django_statestore.models import LockEntry
 
-from .machine import DAY, FacetMachine, Model, Place, ages, check, close, durations, keys, places, seconds
+from .machine import DAY, FacetMachine, Model, Place, check, close, doors, durations, keys, places, seconds
 
 
 @dataclass
@@ -76,56 +76,53 @@ class LockMachine(FacetMachine[LockModel]):
     def repeat_an_acquire(self, lock: tuple[int, Lock], ttl: float) -> Any:
         at, before = lock
         facet, model = self.at(at)
+        mine, taken = model.held(before.key, before.token), model.holder(before.key) is not None
         again: Lock | None = run(facet.acquire_as_flow(before.key, seconds(ttl), before.token))
-        mine = model.held(before.key, before.token)
-        if mine:
-            assert again is not None
+        assert (again is None) is (taken and mine is None)
+        if again is None:
+            return multiple()
+        if mine is None:
+            model.acquired(before.key, again, ttl)
+        else:
             assert again.fence == mine.fence
             mine.end = model.now + ttl
-        elif model.holder(before.key):
-            assert again is None
-        else:
-            assert again is not None
-            model.acquired(before.key, again, ttl)
-        return multiple() if again is None else (at, again)
+        return at, again
 
-    @rule(lock=locks)
-    def release(self, lock: tuple[int, Lock]) -> None:
-        at, held = lock
-        self.released(at, held.key, held.token, self.call(held.release))
-
-    @rule(lock=locks, at=places, key=keys)
-    def release_by_token(self, lock: tuple[int, Lock], at: int, key: str) -> None:
-        facet, _ = self.at(at)
-        self.released(at, key, lock[1].token, self.call(facet.release, key, lock[1].token))
-
-    def released(self, at: int, key: str, token: str, done: bool) -> None:
-        _, model = self.at(at)
-        mine = model.held(key, token)
+    @rule(lock=locks, door=doors)
+    def release(self, lock: tuple[int, Lock], door: str) -> None:
+        at, key = self.through(lock[0], lock[1].key, door)
+        facet, model = self.at(at)
+        mine = model.held(key, lock[1].token)
+        done = self.call(lock[1].release) if door == "own" else self.call(facet.release, key, lock[1].token)
         assert done is (mine is not None)
         if mine:
             mine.end = model.now
 
-    @rule(lock=locks, ttl=durations)
-    def extend(self, lock: tuple[int, Lock], ttl: float) -> None:
-        at, held = lock
-        longer = self.call(held.extend, ttl * 60)
-        self.extended(at, held.key, held.token, ttl, longer is not None)
-        if longer is not None:
-            assert (longer.key, longer.token, longer.fence) == (held.key, held.token, held.fence)
-            assert close(longer.expires_in, ttl)
-
-    @rule(lock=locks, at=places, key=keys, ttl=durations)
-    def extend_by_token(self, lock: tuple[int, Lock], at: int, key: str, ttl: float) -> None:
-        facet, _ = self.at(at)
-        self.extended(at, key, lock[1].token, ttl, self.call(facet.extend, key, lock[1].token, seconds(ttl)))
-
-    def extended(self, at: int, key: str, token: str, ttl: float, done: bool) -> None:
-        _, model = self.at(at)
-        mine = model.held(key, token)
+    @rule(lock=locks, door=doors, ttl=durations)
+    def extend(self, lock: tuple[int, Lock], door: str, ttl: float) -> None:
+        at, key = self.through(lock[0], lock[1].key, door)
+        facet, model = self.at(at)
+        mine = model.held(key, lock[1].token)
+        if door == "own":
+            longer = self.call(lock[1].extend, ttl * 60)
+            done = longer is not None
+            if longer is not None:
+                assert (longer.key, longer.token, longer.fence) == (key, lock[1].token, lock[1].fence)
+                assert close(longer.expires_in, ttl)
+        else:
+            done = self.call(facet.extend, key, lock[1].token, seconds(ttl))
         assert done is (mine is not None)
         if mine:
             mine.end = model.now + ttl
+
+    @rule(target=locks, at=places, key=keys, ttl=durations)
+    def wrest(self, at: int, key: str, ttl: float) -> Any:
+        facet, model = self.at(at)
+        assert self.call(facet.force_release, key) is (model.holder(key) is not None)
+        lock: Lock | None = self.call(facet.acquire, key, seconds(ttl))
+        assert lock is not None
+        model.acquired(key, lock, ttl)
+        return at, lock
 
     @rule(at=places, key=keys)
     def force_release(self, at: int, key: str) -> None:
@@ -135,9 +132,8 @@ class LockMachine(FacetMachine[LockModel]):
         if holder:
             holder.end = model.now
 
-    @rule(at=places, minutes=ages)
-    def age(self, at: int, minutes: int) -> None:
-        super().age(at, minutes)
+    def pass_by(self, place: Place[LockModel], minutes: int) -> None:
+        super().pass_by(place, minutes)
         time.sleep(0.002)  # a day without a single tick of the clock, out of which the next fence is made, is no day
 
     @invariant()

@@ -14,7 +14,7 @@ from django_statestore.contracts.tokens import token_digest
 from django_statestore.exceptions import QueueFull
 from django_statestore.models import QueueHead
 
-from .machine import FacetMachine, Model, Place, check, durations, keys, places, seconds, ttls
+from .machine import FacetMachine, Model, Place, check, doors, durations, keys, places, seconds, ttls
 
 MISSING = object()
 
@@ -99,18 +99,19 @@ class QueueMachine(FacetMachine[QueueModel]):
                 self.call(facet.enqueue, key, value, max_size, on_full, seconds(ttl))
 
     @rule(at=places, key=keys)
+    def look(self, at: int, key: str) -> None:
+        facet, model = self.at(at)
+        first = model.first(key)
+        assert self.call(facet.peek, key, MISSING) == (MISSING if first is None else first.value)
+        assert self.call(facet.depth, key) == len(model.items(key))
+
+    @rule(at=places, key=keys)
     def dequeue(self, at: int, key: str) -> None:
         facet, model = self.at(at)
         first = model.first(key)
         assert self.call(facet.dequeue, key, MISSING) == (MISSING if first is None else first.value)
         if first:
             model.items(key).remove(first)
-
-    @rule(at=places, key=keys)
-    def peek(self, at: int, key: str) -> None:
-        facet, model = self.at(at)
-        first = model.first(key)
-        assert self.call(facet.peek, key, MISSING) == (MISSING if first is None else first.value)
 
     @rule(target=taken, at=places, key=keys, lease=durations)
     def take(self, at: int, key: str, lease: float) -> Any:
@@ -125,36 +126,25 @@ class QueueMachine(FacetMachine[QueueModel]):
         assert (item.key, item.value, item.deliveries) == (key, first.value, first.deliveries)
         return at, item
 
-    @rule(item=taken)
-    def ack(self, item: tuple[int, Item]) -> None:
-        at, mine = item
-        self.acknowledged(at, mine.key, mine.token, self.call(mine.ack))
-
-    @rule(item=taken, at=places, key=keys)
-    def ack_by_token(self, item: tuple[int, Item], at: int, key: str) -> None:
-        facet, _ = self.at(at)
-        self.acknowledged(at, key, item[1].token, self.call(facet.ack, key, item[1].token))
-
-    def acknowledged(self, at: int, key: str, token: str, done: bool) -> None:
-        _, model = self.at(at)
-        mine = model.taken(key, token)
+    @rule(item=taken, door=doors)
+    def ack(self, item: tuple[int, Item], door: str) -> None:
+        at, key = self.through(item[0], item[1].key, door)
+        facet, model = self.at(at)
+        mine = model.taken(key, item[1].token)
+        done = self.call(item[1].ack) if door == "own" else self.call(facet.ack, key, item[1].token)
         assert done is (mine is not None)
         if mine:
             model.items(key).remove(mine)
 
-    @rule(item=taken, delay=st.just(0.0) | durations)
-    def release(self, item: tuple[int, Item], delay: float) -> None:
-        at, mine = item
-        self.released(at, mine.key, mine.token, delay, self.call(mine.release, delay * 60))
-
-    @rule(item=taken, at=places, key=keys, delay=st.just(0.0) | durations)
-    def release_by_token(self, item: tuple[int, Item], at: int, key: str, delay: float) -> None:
-        facet, _ = self.at(at)
-        self.released(at, key, item[1].token, delay, self.call(facet.release, key, item[1].token, seconds(delay)))
-
-    def released(self, at: int, key: str, token: str, delay: float, done: bool) -> None:
-        _, model = self.at(at)
-        mine = model.taken(key, token)
+    @rule(item=taken, door=doors, delay=st.just(0.0) | durations)
+    def release(self, item: tuple[int, Item], door: str, delay: float) -> None:
+        at, key = self.through(item[0], item[1].key, door)
+        facet, model = self.at(at)
+        mine = model.taken(key, item[1].token)
+        if door == "own":
+            done = self.call(item[1].release, delay * 60)
+        else:
+            done = self.call(facet.release, key, item[1].token, delay * 60)
         assert done is (mine is not None)
         if mine:
             mine.token, mine.hidden_until = None, model.now + delay
@@ -167,11 +157,11 @@ class QueueMachine(FacetMachine[QueueModel]):
 
     @invariant()
     def every_queue_has_its_depth_and_its_first_item(self) -> None:
-        for at in range(len(self.places)):
-            facet, model = self.at(at)
-            for key in [*model.queues]:
-                first = model.first(key)
-                assert facet.depth(key) == len(model.items(key)), key
+        for place in self.places:
+            facet = self.facet_of(place)
+            for key in [*place.model.queues]:
+                first = place.model.first(key)
+                assert facet.depth(key) == len(place.model.items(key)), key
                 assert facet.peek(key, MISSING) == (MISSING if first is None else first.value), key
 
     @invariant()

@@ -16,8 +16,6 @@ from hypothesis.stateful import Bundle, invariant, multiple, rule
 from django_statestore import stores
 from django_statestore.contracts.reader import SpoolReader
 from django_statestore.exceptions import BlobGone, UploadLapsed
-from django_statestore.services.purge import purge
-from django_statestore.testing import age
 from tests.unit.spools import chunks_of
 
 from .machine import FacetMachine, Model, check, keys, places
@@ -170,12 +168,9 @@ class SpoolMachine(FacetMachine[SpoolModel]):
                 facet.clear()
                 model.clear()
             if "age" in meanwhile:
-                age(self.places[at].store, LAPSED * 60)
-                model.now += LAPSED
+                self.pass_by(self.places[at], LAPSED)
             if "purge" in meanwhile:
-                purge(self.alias)
-                for place in self.places:
-                    place.model.purge()
+                self.purge()
             yield body
 
         if meanwhile == "age and purge":
@@ -214,25 +209,16 @@ class SpoolMachine(FacetMachine[SpoolModel]):
         assert again == reading.reader
         return Reading(at, again, reading.version)
 
-    @rule(reading=readings, index=st.integers(-1, 20))
-    def line(self, reading: Reading, index: int) -> None:
-        lines = reading.version.lines
-        there = 0 <= index < len(lines)
-        self.shows(reading, lines[index] if there else None, there, reading.reader.line, index)
-
     @rule(reading=readings, start=short, stop=bounds)
-    def lines(self, reading: Reading, start: int, stop: int | None) -> None:
-        lines = reading.version.lines[start:stop]
-        self.shows(reading, lines, bool(lines), reading.reader.lines, start, stop)
-
-    @rule(reading=readings, start=short, stop=bounds)
-    def read_bytes(self, reading: Reading, start: int, stop: int | None) -> None:
-        body = reading.version.body[start:stop]
-        self.shows(reading, body, bool(body), reading.reader.read_bytes, start, stop)
-
-    @rule(reading=readings)
-    def read_all(self, reading: Reading) -> None:
-        self.shows(reading, reading.version.text, bool(reading.version.body), reading.reader.read_all)
+    def look(self, reading: Reading, start: int, stop: int | None) -> None:
+        self.at(reading.at)
+        reader, version = reading.reader, reading.version
+        lines, body = version.lines[start:stop], version.body[start:stop]
+        self.shows(version, lines, bool(lines), reader.lines, start, stop)
+        self.shows(version, body, bool(body), reader.read_bytes, start, stop)
+        self.shows(version, version.text, bool(version.body), reader.read_all)
+        there = start < len(version.lines)
+        self.shows(version, version.lines[start] if there else None, there, reader.line, start)
 
     @rule(reading=readings, start=short)
     def open_as_file(self, reading: Reading, start: int) -> None:
@@ -241,6 +227,7 @@ class SpoolMachine(FacetMachine[SpoolModel]):
                 file.seek(start)
                 return file.read()
 
+        self.at(reading.at)
         body = reading.version.body[start:]
         if reading.version.purged and body:
             with pytest.raises(BlobGone):
@@ -248,9 +235,9 @@ class SpoolMachine(FacetMachine[SpoolModel]):
         else:
             assert read() == body
 
-    def shows(self, reading: Reading, expected: object, asks: bool, operation: Callable[..., Any], *args: Any) -> None:
+    def shows(self, version: Version, expected: object, asks: bool, operation: Callable[..., Any], *args: Any) -> None:
         """Check what a reader answers; one whose bytes are gone says so, where it has to ask for any."""
-        if reading.version.purged and asks:
+        if version.purged and asks:
             with pytest.raises(BlobGone):
                 self.call(operation, *args)
         else:
@@ -260,9 +247,9 @@ class SpoolMachine(FacetMachine[SpoolModel]):
 
     @invariant()
     def every_entry_shows_what_was_written_last(self) -> None:
-        for at in range(len(self.places)):
-            facet, model = self.at(at)
-            for key, version in model.entries.items():
+        for place in self.places:
+            facet = self.facet_of(place)
+            for key, version in place.model.entries.items():
                 reader = facet.read(key)
                 assert (reader.byte_length, reader.line_count) == (len(version.body), len(version.lines)), key
                 assert reader.read_bytes() == version.body, key

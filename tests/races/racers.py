@@ -1,42 +1,32 @@
-"""What the racing processes do, and what they find when they begin."""
+"""What the processes of the kv, lock and dedup races do, and what they find when they begin."""
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import random
 from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor
 from contextlib import contextmanager
-from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Any
 
-from django.db import connections, transaction
+from django.db import transaction
 
 from django_statestore import Store
-from django_statestore.backends.database import DatabaseBackend
 from django_statestore.testing import age
 
-DEFAULTS = "sqlite-defaults"
-"""An alias with Django's own settings for SQLite: a rollback journal, deferred transactions."""
-
-
-RACERS = 8
-Meet = Callable[[], object]
-
+from .course import RACERS, Meet, database
 
 # -- one winner a key -------------------------------------------------------------------------------------------------
 
 
 def fill_values(store: Store, keys: list[str]) -> None:
-    with transaction.atomic(using=store.backend.database.alias):  # type: ignore[attr-defined]
+    with transaction.atomic(using=database(store)):
         for key in keys:
             store.kv.set(key, key, ttl=60)
 
 
 def fill_windows(store: Store, keys: list[str]) -> None:
-    with transaction.atomic(using=store.backend.database.alias):  # type: ignore[attr-defined]
+    with transaction.atomic(using=database(store)):
         for key in keys:
             store.dedup.seen(key, 60)
 
@@ -159,42 +149,3 @@ def alone(name: str) -> Iterator[None]:
     os.close(os.open(name, os.O_CREAT | os.O_EXCL))
     yield
     Path(name).unlink()
-
-
-# -- the course -------------------------------------------------------------------------------------------------------
-
-_meeting: Barrier
-
-
-def race(function: Callable[..., Any], alias: str, file: str, folder: str, argument: Any) -> list[Any]:
-    """Run a function in eight processes on one store; return what each returned.
-
-    The processes are forks of this one, which has used no connection yet: starting Django eight times takes longer than
-    the race.
-    """
-    os.chdir(folder)
-    if alias == DEFAULTS:
-        connections.settings[alias] = {**connections.settings["default"], "NAME": file, "OPTIONS": {}}
-    processes = multiprocessing.get_context("fork")
-    barrier = processes.Barrier(RACERS, timeout=60)
-    with ProcessPoolExecutor(RACERS, processes, initializer=_begin, initargs=(barrier,)) as pool:
-        running = [pool.submit(_run, function, number, alias, argument) for number in range(RACERS)]
-        return [each.result() for each in running]
-
-
-def _begin(barrier: Barrier) -> None:
-    global _meeting
-    _meeting = barrier
-
-
-def _run(function: Callable[..., Any], number: int, alias: str, argument: Any) -> Any:
-    store = DatabaseBackend(database=alias).store().namespace("race")
-    try:
-        store.kv.get("warm")
-        _meeting.wait()  # so that each process takes one
-        return function(number, store, _meeting.wait, argument)
-    except BaseException:
-        _meeting.abort()
-        raise
-    finally:
-        connections.close_all()
