@@ -53,8 +53,8 @@ def work(number: int, store: Store, meet: Meet, seconds: float) -> Counter[str]:
 def write(number: int, store: Store, chance: random.Random, turn: int, seen: Counter[str]) -> None:
     call_id, began = chance.choice(IDS), time.monotonic()
     data = body(call_id, number, turn)
-    source: Data = chance.choice([data, in_pieces(data), io.BytesIO(data)])
-    reader = store.spool.write(call_id, source)
+    sources: list[Data] = [data, in_pieces(data), io.BytesIO(data)]
+    reader = store.spool.write(call_id, chance.choice(sources))
     with gone_only_after_grace(began, seen):
         assert reader.read_bytes() == data
     seen["written"] += 1
