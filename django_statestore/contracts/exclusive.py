@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import random
 import time
 from collections.abc import Hashable, Sequence
@@ -10,7 +11,7 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import TypeAlias, cast
 
-from ..exceptions import LeaseLost, TaskBusy
+from ..exceptions import LeaseLost, StoreUnavailable, TaskBusy
 from ..flow import Flow, Pause, arun, run
 from ..keys import Entry
 from ..renewer import Renewable, renewer
@@ -63,7 +64,25 @@ class Exclusive:
         self._key: _Key = (id(durable.primitives), durable.entry(task).digest)
 
     def _enter(self) -> Flow[HeldTask]:
-        token, give_up, pause = new_token(), time.monotonic() + self._wait, 0.02
+        # Asked before: between the claim and the block nothing may wait, for a cancellation there would leave it held.
+        renews = yield from self._durable.primitives.can_renew()
+        token = new_token()
+        try:
+            held = yield from self._claimed(token)
+        except TaskBusy:
+            raise
+        except (Exception, asyncio.CancelledError, KeyboardInterrupt):
+            # The answer is lost, but the lease may have been granted: nobody would ever give it back.
+            with suppress(Exception):
+                yield from self._durable._release(self._task, token)
+            raise
+        _held.set({**(_held.get() or {}), self._key: held})
+        if renews:
+            renewer.add(held)
+        return held
+
+    def _claimed(self, token: str) -> Flow[HeldTask]:
+        give_up, pause = time.monotonic() + self._wait, 0.02
         while True:
             started = time.monotonic()
             claim = yield from self._durable.claim_as_flow(self._task, self._lease, token)
@@ -75,9 +94,8 @@ class Exclusive:
             yield from Pause(min(left, pause * random.uniform(0.5, 1)))  # noqa: S311
             pause = min(pause * 1.5, 0.5)
         held = HeldTask(self._durable, self._task, token, claim.fence, self._lease, started)
-        _held.set({**(_held.get() or {}), self._key: held})
-        if (yield from self._durable.primitives.can_renew()):
-            renewer.add(held)
+        if held.lost:
+            raise StoreUnavailable(f"the store took longer than the lease on {self._task!r} would have lived")
         return held
 
     def _refuse_nesting(self) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import threading
 import time
 from collections.abc import Callable
@@ -13,14 +14,16 @@ import pytest
 from asgiref.sync import async_to_sync, sync_to_async
 from django.db import connections, transaction
 
-from django_statestore import Store
+from django_statestore import Store, stores
 from django_statestore.contracts.hold import HeldLock, Hold
 from django_statestore.exceptions import LockLost, LockNotAcquired, TransactionRefused
 from django_statestore.keys import encode_namespace
 from django_statestore.models import LockEntry
 from django_statestore.renewer import renewer
 from django_statestore.testing import age
+from tests import child
 from tests.calling import Call
+from tests.processes import Processes
 from tests.unit.spools import at_once
 
 Body = Callable[[HeldLock], Any]
@@ -345,6 +348,52 @@ def test_async_blocks_take_turns_without_blocking_the_event_loop(store: Store) -
     assert sorted(order[::2]) == list("abcdef")
     assert order[::2] == order[1::2]
     assert len(ticks) > 20
+
+
+# -- processes --------------------------------------------------------------------------------------------------------
+
+
+def hold_until_told(alias: str, names: tuple[str, ...]) -> str:
+    try:
+        with stores[alias].at(names).lock.hold("k"):
+            child.tell("inside")
+            child.wait()
+    except LockLost:
+        return "lost"
+    return "kept"
+
+
+@real_commits
+def test_a_process_that_was_frozen_is_told_and_does_not_disturb_its_successor(
+    store: Store, processes: Processes
+) -> None:
+    holder = processes.start(hold_until_told, store.alias, store.names)
+    holder.expect("inside")
+    assert store.lock.acquire("k") is None
+    holder.pause()
+    age(store, 31)
+    successor = store.lock.acquire("k")
+    assert successor is not None
+    holder.resume()
+    holder.go()
+    assert holder.result() == "lost"
+    assert store.lock.acquire("k") is None
+    assert successor.extend(30) is not None
+
+
+def fork_while_holding(alias: str, names: tuple[str, ...]) -> int:
+    with stores[alias].at(names).lock.hold("k") as held:
+        renew_now(held)
+        eventually(lambda: held.expires_in > 29)
+        pid = os.fork()
+        if not pid:
+            os._exit(len(renewer._leases) + (renewer._thread is not None))
+        return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+@real_commits
+def test_a_forked_process_renews_nothing_of_its_parent(store: Store, processes: Processes) -> None:
+    assert processes.start(fork_while_holding, store.alias, store.names).result() == 0
 
 
 # -- cancellation -----------------------------------------------------------------------------------------------------

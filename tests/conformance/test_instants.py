@@ -12,6 +12,7 @@ from django.db import connections
 
 from django_statestore import Store
 from django_statestore.models import ListHead, QueueHead, QueueItem
+from tests.conformance.clocks import clock_at
 
 START = 1_800_000_000_000  # milliseconds since 1970
 STEP = 10
@@ -83,3 +84,14 @@ def test_a_queue_keeps_its_count_right_while_item_after_item_expires(store: Stor
             CHANGES[change](store)
             at = head.get(namespace=store.names[0])
             assert at.stored == items.filter(queue=at).count()
+
+
+@pytest.mark.parametrize("later", [0, -3_600_000], ids=["still", "set back"])
+def test_the_order_is_not_that_of_the_clock(store: Store, later: int) -> None:
+    for start, instant in ((0, 0), (10, later)):
+        with clock_at(store, instant):
+            for number in range(start, start + 10):
+                store.queue.enqueue("q", number)
+                store.list.append("l", number)
+    assert [store.queue.dequeue("q") for _ in range(20)] == list(range(20))
+    assert store.list.range("l") == list(range(20))

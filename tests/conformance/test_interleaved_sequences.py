@@ -201,3 +201,48 @@ def test_two_blocks_may_begin_the_same_entry(postgres: Store, facet: str, commit
         "spool": lambda: reader is not None and reader.read_all() == "2",
     }[facet]()
     check_counts(store)
+
+
+TTLS: dict[str, tuple[Callable[[Store], object], str]] = {
+    "list.append": (lambda store: store.list.append("k", 2, ttl=60), "select expires_at from statestore_list"),
+    "queue.enqueue": (
+        lambda store: store.queue.enqueue("k", 2, ttl=60),
+        "select expires_at from statestore_queue_item where seq = 2",
+    ),
+    "queue.take": (
+        lambda store: store.queue.take("k", lease=60),
+        "select hidden_until from statestore_queue_item where seq = 1",
+    ),
+    "handoff.set": (lambda store: store.handoff.set("k", {}, 60), "select expires_at from statestore_handoff"),
+}
+
+
+@pytest.mark.parametrize("operation", TTLS)
+def test_the_ttl_begins_after_the_wait(postgres: Store, operation: str) -> None:
+    store = postgres
+    store.list.append("k", 1)
+    store.queue.enqueue("k", 1)
+    store.handoff.set("k", {}, 600)
+    write, instant = TTLS[operation]
+    locked, never = threading.Event(), threading.Event()
+
+    def lock_all() -> None:
+        with connections[store.alias].cursor() as cursor:
+            for table in ("list", "queue", "handoff"):
+                cursor.execute(f"select 1 from statestore_{table} for update")
+
+    def first() -> None:
+        with transaction.atomic(using=store.alias):
+            lock_all()
+            locked.set()
+            wait_for_a_waiter(store)
+            never.wait(0.3)
+
+    def second() -> None:
+        assert locked.wait(20)
+        write(store)
+
+    at_once(first, second)
+    with connections[store.alias].cursor() as cursor:
+        cursor.execute(f"select extract(epoch from ({instant}) - clock_timestamp())")
+        assert 59.75 < cursor.fetchone()[0] <= 60

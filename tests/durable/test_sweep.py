@@ -3,7 +3,9 @@
 from typing import Any
 
 import pytest
+from django.db import connections
 
+from django_statestore.backends.database import DatabaseBackend
 from django_statestore.contracts.tasks import Position
 from django_statestore.durable import Backoff, DurableTask, StepContext
 from django_statestore.models import Job, Task
@@ -160,3 +162,31 @@ def test_sweep_and_purge_remember_their_last_start_and_success(bench: Bench) -> 
     jobs = Job.objects.using(bench.alias).filter(store=bench.alias)
     assert sorted(jobs.values_list("kind", flat=True)) == ["purge", "sweep"]
     assert all(job.succeeded_at is not None and job.succeeded_at >= job.started_at for job in jobs)
+
+
+PLANS = ["", "enable_hashjoin, enable_mergejoin, enable_hashagg, enable_sort, enable_material", "enable_seqscan"]
+
+
+@pytest.mark.parametrize("switched_off", PLANS, ids=["free", "nested-loop", "indexes"])
+def test_a_batch_is_never_larger_than_its_limit_whatever_the_plan(bench: Bench, switched_off: str) -> None:
+    task = failing(bench)
+    for number in range(12):
+        bench.start(task, f"t{number:02}")
+    connection = connections[bench.alias]
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            for name in filter(None, switched_off.split(", ")):
+                cursor.execute(f"set local {name} = off")
+    assert notified(bench, task, limit=5) == [f"t{number:02}" for number in range(5)]
+    assert len(notified(bench, task, limit=5)) == 5
+    for number in range(12):
+        bench.store.kv.set(f"k{number}", number, ttl=10)
+        bench.store.list.append(f"l{number}", number, ttl=10)
+        bench.store.spool.write(f"c{number}", "text")
+    bench.store.spool.clear()
+    bench.age(7200)
+    backend = bench.store.backend
+    assert isinstance(backend, DatabaseBackend)
+    assert [backend.entries_purge("kv", 5).run() for _ in range(4)] == [5, 5, 2, 0]
+    assert [backend.list_purge(5).run() for _ in range(4)] == [5, 5, 2, 0]
+    assert [backend.spool_purge_dropped(3_600_000, 5).run() for _ in range(4)] == [5, 5, 2, 0]

@@ -5,12 +5,13 @@ import threading
 from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
+from typing import Any
 
 import pytest
 from asgiref.sync import async_to_sync
 from django.db import transaction
 
-from django_statestore import Store
+from django_statestore import Store, flow
 from django_statestore.contracts.checkpoint import BudgetUse, Checkpoint
 from django_statestore.exceptions import (
     InvalidKey,
@@ -160,6 +161,32 @@ def test_other_flows_do_not_write_under_a_lease_of_this_one(store: Store) -> Non
 def test_a_failing_body_does_not_poison_the_next(store: Store) -> None:
     with pytest.raises(ZeroDivisionError), store.durable.exclusive("t"):
         raise ZeroDivisionError
+    with store.durable.exclusive("t", wait=0):
+        pass
+
+
+def test_a_cancelled_entry_leaves_nothing_held(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    load, claimed = store.backend.durable_load, threading.Event()  # type: ignore[attr-defined]
+
+    def slow_load(entry: object) -> Any:
+        claimed.set()
+        return flow.Call(lambda: (threading.Event().wait(0.3), load(entry).run())[1])
+
+    async def enter() -> None:
+        async with store.durable.exclusive("t"):
+            raise AssertionError
+
+    async def cancel() -> None:
+        task = asyncio.create_task(enter())
+        while not claimed.is_set():
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    with monkeypatch.context() as patch:
+        patch.setattr(store.backend, "durable_load", slow_load)
+        async_to_sync(cancel)()
     with store.durable.exclusive("t", wait=0):
         pass
 

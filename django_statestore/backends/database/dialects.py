@@ -14,7 +14,8 @@ A statement is written once, as a template. Parameters are written ``%(name)s``;
 ``{after_read[lease]}``     the instant that lies the parameter ``lease`` after ``{read}``
 ``{seconds_until[column]}`` the seconds from now to the instant in a column
 ``{greatest}``, ``{least}`` the greater and the lesser of two values
-``{skip_locked}``           passes over rows that somebody else has locked
+``{batch}``, ``{end}``      enclose the SELECT of the ids that an UPDATE or DELETE takes: it is done once, whatever the
+                            plan, and passes over rows that somebody else has locked
 ``{from_update}``           ends the SELECT of an INSERT that goes with an UPDATE: see ``chains``
 """
 
@@ -59,7 +60,8 @@ class Dialect:
     micros: str
     greatest: str
     least: str
-    skip_locked: str
+    batch: str
+    end: str
     chains: bool
     """Whether one statement can update a row and insert others from what it returned."""
     _rendered: dict[str, Statement] = field(default_factory=dict, compare=False)
@@ -83,7 +85,8 @@ class Dialect:
                 micros=self.micros,
                 greatest=self.greatest,
                 least=self.least,
-                skip_locked=self.skip_locked,
+                batch=self.batch,
+                end=self.end,
             )
             statement = Statement(text, re.sub(r"%\((\w+)\)s", r":\1", text).replace("%%", "%"))
             self._rendered[template] = statement
@@ -106,7 +109,8 @@ SQLITE = Dialect(
     micros=f"({_SQLITE_NOW} * 1000)",
     greatest="max",
     least="min",
-    skip_locked="",  # one writer at a time: nobody else has locked anything
+    batch="",  # one writer at a time: nobody else has locked anything
+    end="",
     chains=False,
 )
 
@@ -124,7 +128,8 @@ POSTGRESQL = Dialect(
     micros="(extract(epoch from clock_timestamp()) * 1000000)::bigint",
     greatest="greatest",
     least="least",
-    skip_locked="for update skip locked",
+    batch="with batch as materialized (",
+    end="for update skip locked) select id from batch",
     chains=True,
 )
 

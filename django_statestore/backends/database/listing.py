@@ -40,8 +40,8 @@ class Listing:
     @property
     def purging(self) -> str:
         return f"""
-        delete from {self.table} where id in (
-            select id from {self.table} where {self.over} order by expires_at limit %(limit)s {{skip_locked}}
+        delete from {self.table} where id in ({{batch}}
+            select id from {self.table} where {self.over} order by expires_at limit %(limit)s {{end}}
         ) and {self.over}
         returning 1
         """

@@ -79,8 +79,8 @@ select id, floor from head
 """
 
 _EXPIRED = """
-delete from statestore_list where id in (
-    select id from statestore_list where expires_at <= {clock} order by expires_at limit %(limit)s {skip_locked}
+delete from statestore_list where id in ({batch}
+    select id from statestore_list where expires_at <= {clock} order by expires_at limit %(limit)s {end}
 ) and expires_at <= {clock}
 returning id
 """

@@ -145,8 +145,8 @@ BURY = f"delete from {_ITEM} where queue_id = %(queue)s and expires_at <= {{cloc
 HOLD = "update statestore_queue set seq = seq where id = %(queue)s"
 
 EMPTY = """
-delete from statestore_queue where id in (
-    select id from statestore_queue where stored = 0 order by id limit %(limit)s {skip_locked}
+delete from statestore_queue where id in ({batch}
+    select id from statestore_queue where stored = 0 order by id limit %(limit)s {end}
 ) and stored = 0
 returning 1
 """
