@@ -12,6 +12,7 @@ from django.test.utils import CaptureQueriesContext
 from django_statestore import Store
 from django_statestore.contracts.queue import Item
 from django_statestore.exceptions import QueueFull
+from django_statestore.services.purge import purge
 from django_statestore.testing import age
 from tests.calling import Call
 
@@ -151,3 +152,14 @@ def test_one_transaction_an_operation(store: Store, call: Call) -> None:
         texts = [query["sql"] for query in sent.captured_queries]
         assert texts.count("COMMIT") == (0 if alone else 1)
         assert len([text for text in texts if text.startswith("BEGIN")]) == (0 if alone else 1)
+
+
+def test_a_purge_holds_a_queue_for_one_batch_at_a_time(store: Store) -> None:
+    for number in range(25):
+        store.queue.enqueue("long", number, ttl=10 if number < 23 else 60)
+    age(store, 11)
+    with CaptureQueriesContext(connections[store.alias]) as sent:
+        assert purge(store.alias, batch_size=10)["queue"] == 23
+    texts = [query["sql"].strip() for query in sent.captured_queries]
+    assert len([text for text in texts if text.startswith("delete from statestore_queue_item")]) == 3
+    assert store.queue.depth("long") == 2

@@ -40,7 +40,7 @@ def proxy() -> Iterator[Proxy]:
 
 
 def drive(flow: Flow[T], proxy: Proxy, number: int, loss: Loss) -> T:
-    """Drive a flow as `flow.run` does, and lose a message of its so-manieth call that sends one."""
+    """Drive a flow as `flow.run` does, and lose a message of call `number` of those that send one."""
     sent = 0
     try:
         action = next(flow)

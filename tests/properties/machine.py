@@ -21,7 +21,14 @@ from typing import Any, ClassVar, Generic, ParamSpec, TypeVar, cast
 from django.db import connections, transaction
 from hypothesis import HealthCheck, note, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
+from hypothesis.stateful import (
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    precondition,
+    rule,
+    run_state_machine_as_test,
+)
 
 from django_statestore import Store, stores
 from django_statestore.keys import encode_namespace
@@ -46,19 +53,17 @@ NAMES: list[tuple[tuple[str, ...], tuple[str, ...]]] = [
     ((), ("k",)), (("n",), ("N",)), (("n",), ("n ",)), (("a_b",), ("aXb",)), (("%",), ("n",)), (("a", "b"), ("a/b",)),
 ]  # fmt: skip
 
-DAY = 1440
-MUCH_LATER = 1500
-
 # Minutes that pass before an operation, and whether the purge runs then.
 MEANWHILE = [
-    (0, False), (0, False), (0, False), (0, False), (0, False), (0, False), (1, False), (1, False), (2, False),
-    (3, False), (5, False), (MUCH_LATER, False), (0, True), (2, True), (5, True), (MUCH_LATER, True),
+    *[(0, False)] * 9, (1, False), (1, False), (2, False), (3, False), (5, False), (0, True), (3, True),
 ]  # fmt: skip
 
 durations = st.sampled_from([1.5, 2.5, 4.5, 11.5])
 ttls = st.none() | durations
 
-# How a token is used: by the object that came with it, by the facet, or where it does not belong.
+# Which of the tokens that were ever given out is used, counted from the newest. It may long be stale.
+recent = st.sampled_from([1, 1, 1, 1, 2, 2, 3, 5, 8])
+# How: by the object that came with it, by the facet, or where it does not belong.
 doors = st.sampled_from(["own", "own", "by token", "another key", "another namespace"])
 
 
@@ -106,13 +111,19 @@ class FacetMachine(RuleBasedStateMachine, Generic[M]):
     alias: ClassVar[str]
     facet: ClassVar[str]
     keyed: ClassVar[bool] = True
+    orphans: ClassVar[str] = ""
+    """A statement that counts rows which belong to no other; empty: every row stands by itself."""
+    meanwhile: ClassVar[list[tuple[int, bool]]] = MEANWHILE
     model: Callable[[], M]
 
     def __init__(self) -> None:
         super().__init__()
         # An example leaves nothing to the next one, not even the transaction that a database error has broken.
-        self._savepoint = transaction.savepoint(using=self.alias)
-        self.serial = 0
+        create = getattr(transaction, "savepoint_create", transaction.savepoint)  # its name from Django 6.1 on
+        self._savepoint = create(using=self.alias)
+        self._serial = 0
+        self.tokens: list[tuple[int, Any]] = []
+        """What has a token, in the order of giving out, each with its place."""
 
     def teardown(self) -> None:
         transaction.savepoint_rollback(self._savepoint, using=self.alias)
@@ -128,7 +139,7 @@ class FacetMachine(RuleBasedStateMachine, Generic[M]):
     def at(self, at: int) -> tuple[Any, M]:
         """Return the facet and the model of a place, perhaps some time later, perhaps after a purge."""
         place = self.places[at]
-        minutes, purged = self._chance.choice(MEANWHILE)
+        minutes, purged = self._chance.choice(self.meanwhile)
         if minutes:
             note(f"# {minutes} minutes later:")
             self.pass_by(place, minutes)
@@ -140,8 +151,12 @@ class FacetMachine(RuleBasedStateMachine, Generic[M]):
     def facet_of(self, place: Place[M]) -> Any:
         return getattr(place.store, self.facet)
 
+    def pick(self, which: int) -> tuple[int, Any]:
+        """Return a token's object, and the place where it belongs."""
+        return self.tokens[-min(which, len(self.tokens))]
+
     def through(self, at: int, key: str, door: str) -> tuple[int, str]:
-        """Return the place and the key at which a token is tried that belongs to these."""
+        """Return the place and the key at which a token that belongs to these is tried."""
         if door == "another key":
             return at, KEYS[KEYS.index(key) - 1]
         return (1 - at if door == "another namespace" else at), key
@@ -166,8 +181,8 @@ class FacetMachine(RuleBasedStateMachine, Generic[M]):
 
     def next_value(self) -> int:
         """Return a number that no other value of this example has."""
-        self.serial += 1
-        return self.serial
+        self._serial += 1
+        return self._serial
 
     def rows(self, select: str) -> dict[str, list[tuple[Any, ...]]]:
         """Return rows of both namespaces by their first column, the namespace; the rest of each row in its order."""
@@ -183,24 +198,26 @@ class FacetMachine(RuleBasedStateMachine, Generic[M]):
 
     # -- what every facet has -----------------------------------------------------------------------------------------
 
-    @rule(at=places)
-    def clear(self, at: int) -> None:
-        facet, model = self.at(at)
-        self.call(facet.clear)
-        model.clear()
-
-    @rule(at=places, prefix=st.sampled_from(["", *KEYS, "kk"]), limit=st.integers(1, 3))
-    def scan(self, at: int, prefix: str, limit: int) -> None:
+    @rule(
+        at=places, prefix=st.sampled_from(["", *KEYS, "kk"]), limit=st.integers(1, 3), clear=st.sampled_from([0, 0, 1])
+    )
+    def list_all(self, at: int, prefix: str, limit: int, clear: int) -> None:
         facet, model = self.at(at)
         assert self.call(facet.size) == len(model.living())
-        if not self.keyed:
-            return
-        page = self.call(facet.scan, prefix, limit=limit)
-        found = [item.key for item in page.items]
-        while page.cursor is not None:
-            page = self.call(facet.scan, prefix, page.cursor, limit)
-            found += [item.key for item in page.items]
-        assert found == sorted(key for key in model.living() if key.startswith(prefix))
+        if self.keyed:
+            page = self.call(facet.scan, prefix, limit=limit)
+            found = [item.key for item in page.items]
+            while page.cursor is not None:
+                page = self.call(facet.scan, prefix, page.cursor, limit)
+                found += [item.key for item in page.items]
+            assert found == sorted(key for key in model.living() if key.startswith(prefix))
+        if clear:
+            self.call(facet.clear)
+            model.clear()
+        if self.orphans:
+            with connections[self.alias].cursor() as cursor:
+                cursor.execute(self.orphans)
+                assert cursor.fetchone() == (0,)
 
     @invariant()
     def each_namespace_has_its_own_entries_and_no_others(self) -> None:
@@ -215,6 +232,9 @@ class FacetMachine(RuleBasedStateMachine, Generic[M]):
             for item in page.items:
                 end = living[item.key][1]
                 assert close(item.expires_in, None if end is None else end - place.model.now), item.key
+
+
+has_tokens = precondition(lambda machine: bool(machine.tokens))
 
 
 def seconds(minutes: float | None) -> float | None:

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import pytest
-from hypothesis.stateful import Bundle, invariant, rule
+from hypothesis import strategies as st
+from hypothesis.stateful import invariant, rule
 
 from django_statestore.contracts.dedup import Claim
 from django_statestore.contracts.tokens import token_digest
 from django_statestore.models import DedupEntry
 
-from .machine import FacetMachine, Model, Place, check, doors, durations, keys, places, seconds
+from .machine import FacetMachine, Model, Place, check, doors, durations, has_tokens, keys, places, recent, seconds
 
 
 @dataclass
@@ -62,7 +62,6 @@ class DedupModel(Model):
 class DedupMachine(FacetMachine[DedupModel]):
     facet = "dedup"
     model = DedupModel
-    claims: Bundle[tuple[int, Claim]] = Bundle("claims")
 
     @rule(at=places, key=keys, ttl=durations)
     def seen(self, at: int, key: str, ttl: float) -> None:
@@ -72,46 +71,32 @@ class DedupMachine(FacetMachine[DedupModel]):
         if not known:
             model.events[key] = Event(None, model.now + ttl, None)
 
-    @rule(target=claims, at=places, key=keys, ttl=durations, lease=durations)
-    def claim(self, at: int, key: str, ttl: float, lease: float) -> Any:
+    @rule(at=places, key=keys, ttl=durations, lease=durations)
+    def claim(self, at: int, key: str, ttl: float, lease: float) -> None:
         facet, model = self.at(at)
         state = model.state(key)
         claim: Claim = self.call(facet.claim, key, seconds(ttl), seconds(lease))
         assert (claim.key, claim.state, bool(claim)) == (key, state, state == "new")
-        assert (claim.token is not None) is (state == "new")
         if state == "new":
             model.events[key] = Event(claim.token, model.now + lease, model.now + ttl)
-        return at, claim
-
-    @rule(claim=claims, door=doors)
-    def confirm(self, claim: tuple[int, Claim], door: str) -> None:
-        at, key = self.through(claim[0], claim[1].key, door)
-        facet, model = self.at(at)
-        event = model.mine(key, claim[1].token)
-        if door == "own":
-            done = self.call(claim[1].confirm)
-        elif claim[1].token is not None:
-            done = self.call(facet.confirm, key, claim[1].token)
+            self.tokens.append((at, claim))
         else:
-            return
+            assert claim.token is None
+            assert self.call(claim.confirm) is self.call(claim.forget) is False
+
+    @has_tokens
+    @rule(which=recent, door=doors, how=st.sampled_from(["confirm", "forget"]))
+    def settle(self, which: int, door: str, how: str) -> None:
+        home, claim = self.pick(which)
+        at, key = self.through(home, claim.key, door)
+        facet, model = self.at(at)
+        event = model.mine(key, claim.token)
+        done = self.call(getattr(claim, how)) if door == "own" else self.call(getattr(facet, how), key, claim.token)
         assert done is (event is not None)
-        if event:
+        if event and how == "confirm":
             assert event.window_end is not None
             model.events[key] = Event(None, event.window_end, None)
-
-    @rule(claim=claims, door=doors)
-    def forget(self, claim: tuple[int, Claim], door: str) -> None:
-        at, key = self.through(claim[0], claim[1].key, door)
-        facet, model = self.at(at)
-        event = model.mine(key, claim[1].token)
-        if door == "own":
-            done = self.call(claim[1].forget)
-        elif claim[1].token is not None:
-            done = self.call(facet.forget, key, claim[1].token)
-        else:
-            return
-        assert done is (event is not None)
-        if event:
+        elif event:
             del model.events[key]
 
     @invariant()

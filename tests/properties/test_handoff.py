@@ -75,7 +75,7 @@ class HandoffMachine(FacetMachine[HandoffModel]):
 
     @invariant()
     def every_id_leads_to_its_state_and_nowhere_else(self) -> None:
-        known = {state_id for place in self.places for state_id in place.model.states}
+        known = {state_id for place in self.places for state_id in place.model.living()}
         for place in self.places:
             for state_id in known:
                 assert same(self.facet_of(place).get(state_id), place.model.get(state_id))

@@ -47,6 +47,7 @@ class ListModel(Model):
 
 class ListMachine(FacetMachine[ListModel]):
     facet = "list"
+    orphans = "select count(*) from statestore_list_item where list_id not in (select id from statestore_list)"
     model = ListModel
 
     @rule(at=places, key=keys, max_len=limits, ttl=ttls)

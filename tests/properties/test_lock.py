@@ -4,17 +4,34 @@ from __future__ import annotations
 
 import time
 from dataclasses import dataclass
-from typing import Any
+from typing import ClassVar
 
 import pytest
-from hypothesis.stateful import Bundle, invariant, multiple, rule
+from hypothesis.stateful import invariant, rule
 
 from django_statestore.contracts.lock import Lock
 from django_statestore.contracts.tokens import token_digest
 from django_statestore.flow import run
 from django_statestore.models import LockEntry
 
-from .machine import DAY, FacetMachine, Model, Place, check, close, doors, durations, keys, places, seconds
+from .machine import (
+    MEANWHILE,
+    FacetMachine,
+    Model,
+    Place,
+    check,
+    close,
+    doors,
+    durations,
+    has_tokens,
+    keys,
+    places,
+    recent,
+    seconds,
+)
+
+DAY = 1440  # minutes for which a lock that has ended is remembered
+MUCH_LATER = 1500
 
 
 @dataclass
@@ -58,71 +75,75 @@ class LockModel(Model):
 
 class LockMachine(FacetMachine[LockModel]):
     facet = "lock"
+    meanwhile: ClassVar = [*MEANWHILE, (MUCH_LATER, False), (MUCH_LATER, True)]
     model = LockModel
-    locks: Bundle[tuple[int, Lock]] = Bundle("locks")
 
-    @rule(target=locks, at=places, key=keys, ttl=durations)
-    def acquire(self, at: int, key: str, ttl: float) -> Any:
+    def keep(self, at: int, lock: Lock, ttl: float) -> None:
+        """Note who holds a lock now."""
+        assert close(lock.expires_in, ttl)
+        self.places[at].model.acquired(lock.key, lock, ttl)
+        self.tokens.append((at, lock))
+
+    @rule(at=places, key=keys, ttl=durations)
+    def acquire(self, at: int, key: str, ttl: float) -> None:
         facet, model = self.at(at)
         lock: Lock | None = self.call(facet.acquire, key, seconds(ttl))
         assert (lock is None) is (model.holder(key) is not None)
-        if lock is None:
-            return multiple()
-        assert close(lock.expires_in, ttl)
-        model.acquired(key, lock, ttl)
-        return at, lock
+        if lock is not None:
+            self.keep(at, lock, ttl)
 
-    @rule(target=locks, lock=locks, ttl=durations)
-    def repeat_an_acquire(self, lock: tuple[int, Lock], ttl: float) -> Any:
-        at, before = lock
-        facet, model = self.at(at)
-        mine, taken = model.held(before.key, before.token), model.holder(before.key) is not None
-        again: Lock | None = run(facet.acquire_as_flow(before.key, seconds(ttl), before.token))
-        assert (again is None) is (taken and mine is None)
-        if again is None:
-            return multiple()
-        if mine is None:
-            model.acquired(before.key, again, ttl)
-        else:
-            assert again.fence == mine.fence
-            mine.end = model.now + ttl
-        return at, again
-
-    @rule(lock=locks, door=doors)
-    def release(self, lock: tuple[int, Lock], door: str) -> None:
-        at, key = self.through(lock[0], lock[1].key, door)
-        facet, model = self.at(at)
-        mine = model.held(key, lock[1].token)
-        done = self.call(lock[1].release) if door == "own" else self.call(facet.release, key, lock[1].token)
-        assert done is (mine is not None)
-        if mine:
-            mine.end = model.now
-
-    @rule(lock=locks, door=doors, ttl=durations)
-    def extend(self, lock: tuple[int, Lock], door: str, ttl: float) -> None:
-        at, key = self.through(lock[0], lock[1].key, door)
-        facet, model = self.at(at)
-        mine = model.held(key, lock[1].token)
-        if door == "own":
-            longer = self.call(lock[1].extend, ttl * 60)
-            done = longer is not None
-            if longer is not None:
-                assert (longer.key, longer.token, longer.fence) == (key, lock[1].token, lock[1].fence)
-                assert close(longer.expires_in, ttl)
-        else:
-            done = self.call(facet.extend, key, lock[1].token, seconds(ttl))
-        assert done is (mine is not None)
-        if mine:
-            mine.end = model.now + ttl
-
-    @rule(target=locks, at=places, key=keys, ttl=durations)
-    def wrest(self, at: int, key: str, ttl: float) -> Any:
+    @rule(at=places, key=keys, ttl=durations)
+    def wrest(self, at: int, key: str, ttl: float) -> None:
         facet, model = self.at(at)
         assert self.call(facet.force_release, key) is (model.holder(key) is not None)
         lock: Lock | None = self.call(facet.acquire, key, seconds(ttl))
         assert lock is not None
-        model.acquired(key, lock, ttl)
-        return at, lock
+        self.keep(at, lock, ttl)
+
+    @has_tokens
+    @rule(which=recent, ttl=durations)
+    def repeat_an_acquire(self, which: int, ttl: float) -> None:
+        at, before = self.pick(which)
+        facet, model = self.at(at)
+        mine, taken = model.held(before.key, before.token), model.holder(before.key) is not None
+        again: Lock | None = run(facet.acquire_as_flow(before.key, seconds(ttl), before.token))
+        assert (again is None) is (taken and mine is None)
+        if again is not None and mine is not None:
+            assert again.fence == mine.fence
+            mine.end = model.now + ttl
+        elif again is not None:
+            self.keep(at, again, ttl)
+
+    @has_tokens
+    @rule(which=recent, door=doors)
+    def release(self, which: int, door: str) -> None:
+        home, lock = self.pick(which)
+        at, key = self.through(home, lock.key, door)
+        facet, model = self.at(at)
+        mine = model.held(key, lock.token)
+        done = self.call(lock.release) if door == "own" else self.call(facet.release, key, lock.token)
+        assert done is (mine is not None)
+        if mine:
+            mine.end = model.now
+
+    @has_tokens
+    @rule(which=recent, door=doors, ttl=durations)
+    def extend(self, which: int, door: str, ttl: float) -> None:
+        home, lock = self.pick(which)
+        at, key = self.through(home, lock.key, door)
+        facet, model = self.at(at)
+        mine = model.held(key, lock.token)
+        if door == "own":
+            longer = self.call(lock.extend, seconds(ttl))
+            done = longer is not None
+            if longer is not None:
+                assert (longer.key, longer.token, longer.fence) == (key, lock.token, lock.fence)
+                assert close(longer.expires_in, ttl)
+        else:
+            done = self.call(facet.extend, key, lock.token, seconds(ttl))
+        assert done is (mine is not None)
+        if mine:
+            mine.end = model.now + ttl
 
     @rule(at=places, key=keys)
     def force_release(self, at: int, key: str) -> None:

@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import pytest
 from hypothesis import strategies as st
-from hypothesis.stateful import Bundle, invariant, multiple, rule
+from hypothesis.stateful import invariant, rule
 
 from django_statestore.contracts.queue import Item, Overflow
 from django_statestore.contracts.tokens import token_digest
 from django_statestore.exceptions import QueueFull
 from django_statestore.models import QueueHead
 
-from .machine import FacetMachine, Model, Place, check, doors, durations, keys, places, seconds, ttls
+from .machine import (
+    FacetMachine,
+    Model,
+    Place,
+    check,
+    doors,
+    durations,
+    has_tokens,
+    keys,
+    places,
+    recent,
+    seconds,
+    ttls,
+)
 
 MISSING = object()
 
@@ -76,8 +88,8 @@ class QueueModel(Model):
 
 class QueueMachine(FacetMachine[QueueModel]):
     facet = "queue"
+    orphans = "select count(*) from statestore_queue_item where queue_id not in (select id from statestore_queue)"
     model = QueueModel
-    taken: Bundle[tuple[int, Item]] = Bundle("taken")
 
     @rule(at=places, key=keys, ttl=ttls)
     def enqueue(self, at: int, key: str, ttl: float | None) -> None:
@@ -99,54 +111,46 @@ class QueueMachine(FacetMachine[QueueModel]):
                 self.call(facet.enqueue, key, value, max_size, on_full, seconds(ttl))
 
     @rule(at=places, key=keys)
-    def look(self, at: int, key: str) -> None:
-        facet, model = self.at(at)
-        first = model.first(key)
-        assert self.call(facet.peek, key, MISSING) == (MISSING if first is None else first.value)
-        assert self.call(facet.depth, key) == len(model.items(key))
-
-    @rule(at=places, key=keys)
     def dequeue(self, at: int, key: str) -> None:
         facet, model = self.at(at)
         first = model.first(key)
-        assert self.call(facet.dequeue, key, MISSING) == (MISSING if first is None else first.value)
+        expected = MISSING if first is None else first.value
+        assert self.call(facet.depth, key) == len(model.items(key))
+        assert self.call(facet.peek, key, MISSING) == expected
+        assert self.call(facet.dequeue, key, MISSING) == expected
         if first:
             model.items(key).remove(first)
 
-    @rule(target=taken, at=places, key=keys, lease=durations)
-    def take(self, at: int, key: str, lease: float) -> Any:
+    @rule(at=places, key=keys, lease=durations)
+    def take(self, at: int, key: str, lease: float) -> None:
         facet, model = self.at(at)
         first = model.first(key)
         item: Item | None = self.call(facet.take, key, seconds(lease))
         assert (item is None) is (first is None)
-        if item is None or first is None:
-            return multiple()
-        first.token, first.hidden_until = item.token, model.now + lease
-        first.deliveries += 1
-        assert (item.key, item.value, item.deliveries) == (key, first.value, first.deliveries)
-        return at, item
+        if item is not None and first is not None:
+            first.token, first.hidden_until = item.token, model.now + lease
+            first.deliveries += 1
+            assert (item.key, item.value, item.deliveries) == (key, first.value, first.deliveries)
+            self.tokens.append((at, item))
 
-    @rule(item=taken, door=doors)
-    def ack(self, item: tuple[int, Item], door: str) -> None:
-        at, key = self.through(item[0], item[1].key, door)
+    @has_tokens
+    @rule(which=recent, door=doors, delay=st.sampled_from([None, 0, 0, 1.5, 4.5]))
+    def settle(self, which: int, door: str, delay: float | None) -> None:
+        """Release an item with that delay; without one, acknowledge it."""
+        home, item = self.pick(which)
+        at, key = self.through(home, item.key, door)
         facet, model = self.at(at)
-        mine = model.taken(key, item[1].token)
-        done = self.call(item[1].ack) if door == "own" else self.call(facet.ack, key, item[1].token)
-        assert done is (mine is not None)
-        if mine:
-            model.items(key).remove(mine)
-
-    @rule(item=taken, door=doors, delay=st.just(0.0) | durations)
-    def release(self, item: tuple[int, Item], door: str, delay: float) -> None:
-        at, key = self.through(item[0], item[1].key, door)
-        facet, model = self.at(at)
-        mine = model.taken(key, item[1].token)
-        if door == "own":
-            done = self.call(item[1].release, delay * 60)
+        mine = model.taken(key, item.token)
+        if delay is None:
+            done = self.call(item.ack) if door == "own" else self.call(facet.ack, key, item.token)
+        elif door == "own":
+            done = self.call(item.release, seconds(delay))
         else:
-            done = self.call(facet.release, key, item[1].token, delay * 60)
+            done = self.call(facet.release, key, item.token, seconds(delay))
         assert done is (mine is not None)
-        if mine:
+        if mine and delay is None:
+            model.items(key).remove(mine)
+        elif mine and delay is not None:
             mine.token, mine.hidden_until = None, model.now + delay
 
     @rule(at=places, key=keys)

@@ -109,6 +109,7 @@ class Stumbled(Exception):
 
 class SpoolMachine(FacetMachine[SpoolModel]):
     facet = "spool"
+    orphans = "select count(*) from statestore_spool_chunk where blob_id not in (select id from statestore_spool_blob)"
     model = SpoolModel
     readings: Bundle[Reading] = Bundle("readings")
 

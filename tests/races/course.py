@@ -14,12 +14,13 @@ import signal
 import sqlite3
 import traceback
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from multiprocessing.synchronize import Barrier
 from pathlib import Path
 from typing import Any
 
-from django.db import connections
+from django.db import connections, transaction
 
 from django_statestore import Store
 from django_statestore.backends.database import DatabaseBackend
@@ -37,6 +38,15 @@ def database(store: Store) -> str:
     """Return the alias of a racer's database."""
     alias: str = store.backend.database.alias  # type: ignore[attr-defined]
     return alias
+
+
+def block(store: Store, wanted: bool = True) -> AbstractContextManager[object]:
+    """Return a block of the caller's own, if wanted.
+
+    With Django's own settings for SQLite there is none: its wait for the file ends after five seconds, and what comes
+    then is for the caller to handle.
+    """
+    return transaction.atomic(using=database(store)) if wanted and database(store) != DEFAULTS else nullcontext()
 
 
 @dataclass(frozen=True)

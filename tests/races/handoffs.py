@@ -16,7 +16,7 @@ def take_each(number: int, store: Store, meet: Meet, count: int) -> tuple[list[i
     for mine in range(number, count, RACERS):
         store.handoff.set(f"id {mine}", {"number": mine}, ttl=60)
     for id in range(count):
-        if id % 5 == 0:
+        if id % 2 == 0:
             meet()  # nobody runs ahead of the others
         expected = {"number": id}
         assert store.handoff.get(f"id {id}") in (None, expected)

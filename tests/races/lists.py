@@ -4,18 +4,15 @@ from __future__ import annotations
 
 import random
 from collections import Counter
-from contextlib import nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
-
-from django.db import transaction
 
 from django_statestore import Store
 from django_statestore.exceptions import TransactionConflict
 from django_statestore.models import ListHead, ListItem
 
-from .course import RACERS, Meet, database
+from .course import RACERS, Meet, block, database
 
 KEPT = 10
 
@@ -34,7 +31,7 @@ def append(number: int, store: Store, meet: Meet, turns: int) -> Seen:
     """Append to one list without an end; return the lengths."""
     seen = Seen()
     for turn in range(turns):
-        with transaction.atomic(using=database(store)) if turn % 2 else nullcontext():
+        with block(store, turn % 2 == 1):
             seen.lengths.append(store.list.append("endless", [number, turn]))
     return seen
 
@@ -89,9 +86,8 @@ def storm(number: int, store: Store, meet: Meet, turns: int) -> Seen:
                 return "look"
 
     for turn in range(turns):
-        block = transaction.atomic(using=database(store)) if chance.random() < 0.5 else nullcontext()
         try:
-            with block:
+            with block(store, chance.random() < 0.5):
                 what = one(turn)
         except TransactionConflict as error:
             seen.conflicts.append(str(error))

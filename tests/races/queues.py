@@ -21,7 +21,7 @@ from django_statestore.models import QueueHead, QueueItem
 from django_statestore.testing import CrashPoints, age
 from tests.crash.ledger import Ledger
 
-from .course import RACERS, Meet, database
+from .course import RACERS, Meet, block, database
 
 EMPTY = "empty"
 
@@ -41,7 +41,7 @@ def dequeue(store: Store, key: str, chance: random.Random) -> Any:
 
 
 def dequeue_in_a_block(store: Store, key: str, chance: random.Random) -> Any:
-    with transaction.atomic(using=database(store)):
+    with block(store):
         return store.queue.dequeue(key, EMPTY)
 
 
@@ -202,12 +202,12 @@ class Storm:
 
 def storm(number: int, store: Store, meet: Meet, turns: int) -> Storm:
     """Do anything to three queues of at most ten, half of it in a block of its own."""
-    chance, seen, held, backend = random.Random(number), Storm(), list[Item](), cast(Any, store.backend)
+    chance, seen, held = random.Random(number), Storm(), list[Item]()
     seconds = [None, None, 0.001, 0.02, 60]
 
     def one(turn: int) -> str:
         key = chance.choice("abc")
-        match chance.randrange(16):
+        match chance.randrange(15):
             case 0 | 1 | 2 | 3 | 4:
                 policy: Overflow = chance.choice(get_args(Overflow)[:2])
                 depth = store.queue.enqueue(key, f"{number}.{turn}", LIMIT, policy, ttl=chance.choice(seconds))
@@ -235,9 +235,6 @@ def storm(number: int, store: Store, meet: Meet, turns: int) -> Storm:
                 seen.deepest = max(seen.deepest, store.queue.depth(key))
                 store.queue.peek(key)
                 return "look"
-            case 14:
-                backend.queue_purge(100).run()
-                return "purge"
             case _:
                 if number == 0:  # two at once would lock the queues in an order of their own
                     store.queue.clear()
@@ -245,16 +242,17 @@ def storm(number: int, store: Store, meet: Meet, turns: int) -> Storm:
                     store.queue.delete(key)
                 return "delete"
 
-    meet()
     for turn in range(turns):
-        block = transaction.atomic(using=database(store)) if chance.random() < 0.5 else nullcontext()
         try:
-            with block:
+            with block(store, chance.random() < 0.5):
                 what = one(turn)
         except TransactionConflict as error:
             seen.conflicts.append(str(error))
         else:
             seen.done[what] += 1
+        if turn % 15 == number:
+            seen.done["purge"] += 1
+            cast(Any, store.backend).queue_purge(100).run()
     return seen
 
 

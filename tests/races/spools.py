@@ -8,6 +8,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, cast
 
 from django_statestore import Store
@@ -38,15 +39,17 @@ def in_pieces(data: bytes) -> Iterator[bytes]:
 
 
 def work(number: int, store: Store, meet: Meet, seconds: float) -> Counter[str]:
-    """Write, delete, purge or read for so long."""
+    """Write, delete, purge or read for so long, and until a reader has seen its version go, if that comes in time."""
     cast(Any, store.backend).spool_chunk_size = CHUNK
     role = (write, write, delete, purge, read, read, read, read)[number]
-    chance, seen, until = random.Random(number), Counter[str](), time.monotonic() + seconds
+    chance, seen, gone = random.Random(number), Counter[str](), Path("gone")
     meet()
-    turn = 0
-    while time.monotonic() < until:
+    began, turn = time.monotonic(), 0
+    while (passed := time.monotonic() - began) < seconds or (passed < 30 and not gone.exists()):
         role(number, store, chance, turn, seen)
         turn += 1
+        if seen["gone"]:
+            gone.touch()
     return seen
 
 

@@ -30,7 +30,7 @@ def check_order(got: Iterable[list[Any]]) -> None:
 
 def test_each_has_its_share_of_what_is_there(course: Course) -> None:
     """What is there is as much as all of them want, so none may be told that there is nothing."""
-    share = course.scaled(24)
+    share = course.scaled(16)
     results = course.race(queues.drain, share)
     for way in queues.WAYS:
         got = [result[way] for result in results]
@@ -41,7 +41,7 @@ def test_each_has_its_share_of_what_is_there(course: Course) -> None:
 
 
 def test_who_puts_one_in_finds_one(course: Course) -> None:
-    turns = course.scaled(24)
+    turns = course.scaled(16)
     results = course.race(queues.circulate, turns)
     everything = Counter(itertools.product(range(RACERS), range(turns)))
     for way in queues.WAYS:
@@ -54,7 +54,7 @@ def test_who_puts_one_in_finds_one(course: Course) -> None:
 
 
 def test_producers_and_consumers(course: Course) -> None:
-    turns = course.scaled(60)
+    turns = course.scaled(40)
     got = course.race(queues.produce_and_consume, turns)
     assert Counter(map(tuple, flat(got))) == Counter(itertools.product(range(RACERS // 2), range(turns)))
     check_order(got)
@@ -62,7 +62,7 @@ def test_producers_and_consumers(course: Course) -> None:
 
 
 def test_what_a_killed_taker_had_comes_back(course: Course, tmp_path: Path) -> None:
-    missed = course.race(queues.die, course.scaled(40), mortal=True)
+    missed = course.race(queues.die, course.scaled(24), mortal=True)
     left = Counter(course.look(queues.recover))
     assert missed == [[], None] * (RACERS // 2), "nothing was found where something must have been"
     ledger = Ledger(tmp_path / "ledger")
@@ -92,7 +92,7 @@ def test_twenty_find_one_place_left(course: Course) -> None:
 
 
 def test_everything_at_once(course: Course) -> None:
-    storms: list[queues.Storm] = course.race(queues.storm, course.scaled(150))
+    storms: list[queues.Storm] = course.race(queues.storm, course.scaled(100))
     consumed = Counter(flat(each.consumed for each in storms))
     assert set(consumed.values()) == {1}
     assert max(each.deepest for each in storms) <= queues.LIMIT

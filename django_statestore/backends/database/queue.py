@@ -109,12 +109,12 @@ class QueueStatements(DatabasePrimitives, QueuePrimitives):
 
     @writes
     def queue_purge(self, limit: int) -> int:
-        """Remove expired items, and then the heads of empty queues; return how many of both went."""
+        """Remove expired items, so many of a queue at once, and then the heads of empty queues; return the count of both."""
         gone = 0
         for (queue,) in self.rows(sql.WITH_DEAD, {"limit": limit}):
             with self.database.transaction():
                 self.rows(sql.HOLD, {"queue": queue})
-                dead = len(self.rows(sql.BURY, {"queue": queue}))
+                dead = len(self.rows(sql.BURY, {"queue": queue, "limit": limit}))
                 self.rows(sql.LESS, {"queue": queue, "count": dead})
             gone += dead
         return gone + len(self.rows(sql.EMPTY, {"limit": limit}))

@@ -140,7 +140,11 @@ ITEMS_OF = f"delete from {_ITEM} where queue_id = %(queue)s"
 
 WITH_DEAD = f"select distinct queue_id from {_ITEM} where expires_at <= {{clock}} limit %(limit)s"
 
-BURY = f"delete from {_ITEM} where queue_id = %(queue)s and expires_at <= {{clock}} returning 1"
+BURY = f"""
+delete from {_ITEM} where id in ({{batch}}
+    select id from {_ITEM} where queue_id = %(queue)s and expires_at <= {{clock}} order by expires_at limit %(limit)s {{end}}
+) returning 1
+"""
 
 HOLD = "update statestore_queue set seq = seq where id = %(queue)s"
 
