@@ -109,7 +109,7 @@ class QueueStatements(DatabasePrimitives, QueuePrimitives):
 
     @writes
     def queue_purge(self, limit: int) -> int:
-        """Remove expired items, so many of a queue at once, and then the heads of empty queues; return the count of both."""
+        """Remove expired items, so many of a queue at once, then heads of empty queues; return the count of both."""
         gone = 0
         for (queue,) in self.rows(sql.WITH_DEAD, {"limit": limit}):
             with self.database.transaction():

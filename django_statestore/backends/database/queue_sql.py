@@ -142,7 +142,8 @@ WITH_DEAD = f"select distinct queue_id from {_ITEM} where expires_at <= {{clock}
 
 BURY = f"""
 delete from {_ITEM} where id in ({{batch}}
-    select id from {_ITEM} where queue_id = %(queue)s and expires_at <= {{clock}} order by expires_at limit %(limit)s {{end}}
+    select id from {_ITEM} where queue_id = %(queue)s and expires_at <= {{clock}}
+    order by expires_at limit %(limit)s {{end}}
 ) returning 1
 """
 
