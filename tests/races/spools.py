@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import os
 import random
 import time
 from collections import Counter
@@ -26,6 +27,9 @@ GRACE = 0.25
 CHUNK = 100
 IDS = ("short", "long")
 
+SEEN = ("written", "deleted", "cleared", "purged", "pages", "gone")
+"""What a race must have had to be one; a file of that name tells the others."""
+
 
 def body(call_id: str, mark: int, turn: int) -> bytes:
     """Return lines that each tell where they are, in which version, and how many there are."""
@@ -39,17 +43,17 @@ def in_pieces(data: bytes) -> Iterator[bytes]:
 
 
 def work(number: int, store: Store, meet: Meet, seconds: float) -> Counter[str]:
-    """Write, delete, purge or read for so long, and until a reader has seen its version go, if that comes in time."""
+    """Write, delete, purge or read for so long, and until everything of `SEEN` was seen, if that comes in time."""
     cast(Any, store.backend).spool_chunk_size = CHUNK
     role = (write, write, delete, purge, read, read, read, read)[number]
-    chance, seen, gone = random.Random(number), Counter[str](), Path("gone")
+    chance, seen = random.Random(number), Counter[str]()
     meet()
     began, turn = time.monotonic(), 0
-    while (passed := time.monotonic() - began) < seconds or (passed < 30 and not gone.exists()):
+    while (passed := time.monotonic() - began) < seconds or (passed < 30 and not all(map(os.path.exists, SEEN))):
         role(number, store, chance, turn, seen)
         turn += 1
-        if seen["gone"]:
-            gone.touch()
+        for what in +seen:
+            Path(what).touch()
     return seen
 
 
