@@ -17,8 +17,8 @@ from django_statestore.keys import encode_namespace
 from django_statestore.models import DedupEntry
 from django_statestore.testing import age
 from tests.calling import Call
+from tests.database.clocks import clock_at
 
-from .clocks import clock_at
 from .test_kv import BAD_KEYS, BAD_TTLS, UNLIKE_KEYS
 
 

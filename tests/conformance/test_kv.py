@@ -18,8 +18,7 @@ from django_statestore.keys import encode_namespace
 from django_statestore.models import KVEntry
 from django_statestore.testing import age
 from tests.calling import Call
-
-from .clocks import clock_at
+from tests.database.clocks import clock_at
 
 MISSING = object()
 UNLIKE_KEYS = ["Key", "key", "key ", " key", "k\u00e9y", "ke\u0301y", "KEY", "key\n", "1", "%", "k_y", "\U0001f600"]

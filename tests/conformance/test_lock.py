@@ -21,8 +21,8 @@ from django_statestore.keys import encode_namespace
 from django_statestore.models import LockEntry
 from django_statestore.testing import age
 from tests.calling import Call
+from tests.database.clocks import START, clock_at
 
-from .clocks import START, clock_at
 from .test_kv import BAD_KEYS, BAD_TTLS, UNLIKE_KEYS
 
 DAY = 86_400

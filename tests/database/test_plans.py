@@ -10,7 +10,7 @@ from django.db import connections
 
 from django_statestore import Store
 from django_statestore.models import ListHead, QueueHead
-from tests.conformance.plans import watched
+from tests.database.plans import watched
 
 LENGTH = 50_000
 OTHERS = 500

@@ -12,7 +12,7 @@ from django.db import connections
 
 from django_statestore import Store
 from django_statestore.models import ListHead, QueueHead, QueueItem
-from tests.conformance.clocks import clock_at
+from tests.database.clocks import clock_at
 
 START = 1_800_000_000_000  # milliseconds since 1970
 STEP = 10
