@@ -1,4 +1,4 @@
-"""More aliases of the test databases, for as long as a test needs them."""
+"""The stores on databases, and more aliases of a database for as long as a test needs them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,13 @@ from contextlib import contextmanager
 from typing import Any
 
 import pytest
+from django.conf import settings
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
+
+DATABASE = "django_statestore.backends.database.DatabaseBackend"
+DATABASES = [alias for alias, store in settings.STATESTORES.items() if store["BACKEND"] == DATABASE]
+"""Each is the alias of its database too."""
 
 
 @contextmanager

@@ -5,16 +5,14 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from django.conf import settings
 
 from django_statestore import Store, stores
+from tests.aliases import DATABASES
 from tests.calling import Call
 from tests.cleaning import quick_cleaning
 from tests.processes import Processes
 
-DATABASE = "django_statestore.backends.database.DatabaseBackend"
 IDS = {"default": "sqlite"}
-DATABASES = [alias for alias, store in settings.STATESTORES.items() if store["BACKEND"] == DATABASE]
 
 
 @pytest.fixture(params=[pytest.param(alias, id=IDS.get(alias, alias)) for alias in DATABASES])

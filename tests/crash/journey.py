@@ -4,9 +4,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from django.conf import settings
-
 from django_statestore.durable import Backoff, DurableTask, ModelBudget, NotDone, Repeat, StepContext
+from tests.aliases import DATABASES
 from tests.crash.ledger import Outside
 
 
@@ -82,4 +81,4 @@ def _make(alias: str) -> DurableTask[Trip]:
     return journey
 
 
-JOURNEYS = {alias: _make(alias) for alias in settings.STATESTORES}
+JOURNEYS = {alias: _make(alias) for alias in DATABASES}

@@ -5,12 +5,12 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from django.conf import settings
 from django.db import connections
 
 from django_statestore import Store
 from django_statestore.contracts.checkpoint import Checkpoint
 from django_statestore.durable import Backoff, DurableTask, NotDone, StepContext
+from tests.aliases import DATABASES
 from tests.crash.journey import Trip
 
 
@@ -81,8 +81,8 @@ def _make_single(alias: str) -> DurableTask[Trip]:
     return task
 
 
-SCRIPTED = {alias: _make(alias) for alias in settings.STATESTORES}
-SINGLE = {alias: _make_single(alias) for alias in settings.STATESTORES}
+SCRIPTED = {alias: _make(alias) for alias in DATABASES}
+SINGLE = {alias: _make_single(alias) for alias in DATABASES}
 
 FOREIGN = Checkpoint(
     definition_id="foreign",
