@@ -19,7 +19,7 @@ from django.urls import path
 from django_statestore import Store, stores
 from django_statestore.backends.database import DatabaseBackend
 from django_statestore.exceptions import TransactionConflict, TransactionRefused
-from tests.aliases import another_alias
+from tests.aliases import DATABASES, another_alias
 from tests.calling import Call
 from tests.unit.spools import at_once
 
@@ -290,7 +290,7 @@ class InATestCase(TestCase):
     databases = "__all__"
 
     def test_it_is_lenient_directly_in_it(self) -> None:
-        for store in stores.all():
+        for store in (stores[alias] for alias in DATABASES):
             lock = store.lock.acquire("k")
             assert lock is not None
             with pytest.raises(TransactionRefused), transaction.atomic(using=store.alias):
@@ -301,7 +301,7 @@ class InATestCase(TestCase):
             assert lock.release() is True
 
     def test_what_another_test_left_is_gone(self) -> None:
-        for store in stores.all():
+        for store in (stores[alias] for alias in DATABASES):
             assert store.lock.acquire("k") is not None
             assert store.dedup.claim("e", 60).state == "new"
 
