@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from django.core.checks import CheckMessage
 
@@ -17,8 +17,15 @@ if TYPE_CHECKING:
 class BaseBackend:
     """Keep state. A subclass also inherits the primitives of each contract that it supports.
 
-    The keyword arguments of ``__init__`` are the ``OPTIONS`` of the store.
+    The keyword arguments of ``__init__`` are the ``OPTIONS`` of the store. What backends may differ in they declare by
+    the attributes here; the conformance kit holds each to what it declares.
     """
+
+    joins_transactions: ClassVar[bool] = False
+    """Writes belong to the caller's transaction and are rolled back with it; what must be durable is refused in one."""
+
+    outlives_process: ClassVar[bool] = False
+    """What is kept is there for other processes, and after this one has ended."""
 
     def __init__(self, *, alias: str = "", namespace: str | Sequence[str] = ()) -> None:
         self.alias = alias
@@ -47,4 +54,8 @@ class BaseBackend:
 
     def check(self) -> list[CheckMessage]:
         """Return what the system check framework should say about this backend."""
+        return []
+
+    def check_server(self) -> list[CheckMessage]:
+        """Return what it should say about the server behind it, which is asked only where databases are too."""
         return []

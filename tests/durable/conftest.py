@@ -13,9 +13,17 @@ from django_statestore.durable import DurableTask, TaskHandle
 from django_statestore.durable.drive import Drive
 from django_statestore.durable.registry import unregister
 from django_statestore.durable.task import engine_of
-from django_statestore.models import Snapshot
 from django_statestore.testing import age
+from tests.aliases import DATABASES
 from tests.calling import Call
+from tests.conftest import IDS
+
+from .rows import Rows, rows_of
+
+STORES = [*DATABASES, "memory"]
+
+on_databases = pytest.mark.parametrize("alias", DATABASES, ids=lambda alias: IDS.get(alias, alias), indirect=True)
+"""What only a database shows: its statements, and that it joins transactions."""
 
 
 @dataclass(frozen=True)
@@ -67,8 +75,11 @@ class Bench:
 
     def outcomes(self, task_id: str = "t") -> list[tuple[str, str]]:
         """Return (step, outcome) of each kept save, the oldest first."""
-        saves = Snapshot.objects.using(self.alias).filter(task_id=self.record(task_id).id)
-        return list(saves.order_by("save_seq").values_list("step", "outcome"))
+        return [(saved.step, saved.outcome) for saved in self.rows.saves(task_id)]
+
+    @property
+    def rows(self) -> Rows:
+        return rows_of(self.store)
 
     def age(self, seconds: float) -> None:
         age(self.store, seconds)
@@ -100,6 +111,16 @@ class Bench:
 def no_hints(settings: Any) -> None:
     """Send no messages: these tests drive the tasks themselves."""
     settings.STATESTORE = {"HINTS": False}
+
+
+@pytest.fixture(params=STORES, ids=lambda alias: IDS.get(alias, alias))
+def alias(request: pytest.FixtureRequest, settings: Any) -> str:
+    """Name each store that can carry the engine in turn."""
+    alias = str(request.param)
+    if alias == "memory":
+        backend = "django_statestore.backends.memory.MemoryBackend"
+        settings.STATESTORES = {**settings.STATESTORES, alias: {"BACKEND": backend}}
+    return alias
 
 
 @pytest.fixture

@@ -1,10 +1,8 @@
 """What a task keeps is bounded, however many and however large its saves."""
 
 import pytest
-from django.db.models import Sum
 
 from django_statestore.durable import DurableTask, Repeat, StepContext
-from django_statestore.models import Snapshot
 from tests.durable.conftest import Bench
 
 
@@ -23,8 +21,7 @@ def growing(bench: Bench, turns: int, size: int) -> DurableTask[dict[str, object
 def test_a_ring_of_twenty_saves_is_kept(bench: Bench) -> None:
     task = growing(bench, 45, 100)
     bench.call(task.run, "t", namespace=bench.names)
-    kept = Snapshot.objects.using(bench.alias).filter(task_id=bench.record().id)
-    assert sorted(kept.values_list("save_seq", flat=True)) == list(range(26, 46))
+    assert [saved.save_seq for saved in bench.rows.saves("t")] == list(range(26, 46))
     assert task.get("t", namespace=bench.names).state["turn"] == 45
 
 
@@ -32,11 +29,9 @@ def test_a_ring_of_twenty_saves_is_kept(bench: Bench) -> None:
 def test_large_states_keep_a_megabyte_beyond_the_newest(bench: Bench, size: int) -> None:
     task = growing(bench, 30, size)
     bench.call(task.run, "t", namespace=bench.names)
-    kept = Snapshot.objects.using(bench.alias).filter(task_id=bench.record().id)
-    newest = kept.order_by("-save_seq")[0]
-    total = kept.aggregate(total=Sum("size"))["total"]
-    assert total - newest.size <= 1_000_000
-    assert kept.count() == max(1, min(20, 1 + 1_000_000 // newest.size))
+    *older, newest = bench.rows.saves("t")
+    assert sum(saved.size for saved in older) <= 1_000_000
+    assert len(older) == min(19, 1_000_000 // newest.size)
     assert task.get("t", namespace=bench.names).state["turn"] == 30
 
 
@@ -45,5 +40,4 @@ def test_a_new_worker_goes_on_counting_what_it_finds(bench: Bench) -> None:
     for _ in range(5):
         bench.one_step(task)  # type: ignore[arg-type]
     bench.call(task.run, "t", namespace=bench.names)
-    kept = Snapshot.objects.using(bench.alias).filter(task_id=bench.record().id)
-    assert sorted(kept.values_list("save_seq", flat=True)) == [4, 5, 6]
+    assert [saved.save_seq for saved in bench.rows.saves("t")] == [4, 5, 6]

@@ -16,8 +16,7 @@ from django_statestore.exceptions import (
     TaskExists,
     TaskNotFound,
 )
-from django_statestore.models import Task
-from tests.durable.conftest import Bench, State
+from tests.durable.conftest import Bench, State, on_databases
 
 
 def simple(bench: Bench, **options: Any) -> DurableTask[State]:
@@ -37,7 +36,7 @@ def test_a_known_id_returns_that_task_finished_or_not(bench: Bench) -> None:
     assert first.record.id == again.record.id
     bench.run(task)
     assert bench.start(task).status == "completed"
-    assert Task.objects.using(bench.alias).filter(namespace=bench.store.names[0]).count() == 1
+    assert bench.rows.ids() == ["t"]
 
 
 def test_a_known_id_with_another_state_or_definition_is_refused(bench: Bench) -> None:
@@ -82,10 +81,11 @@ def test_bad_input_is_refused_before_anything_is_written(bench: Bench) -> None:
     nowhere = simple(bench, store="nowhere")
     with pytest.raises(StoreDoesNotExist, match="nowhere"):
         bench.start(nowhere)
-    assert not Task.objects.using(bench.alias).filter(namespace=bench.names[0]).exists()
+    assert bench.rows.ids() == []
     assert issubclass(NotSupported, Exception)
 
 
+@on_databases
 @pytest.mark.django_db(databases="__all__", transaction=True)
 def test_start_joins_the_callers_transaction(bench: Bench) -> None:
     task = simple(bench)
@@ -100,6 +100,7 @@ def test_start_joins_the_callers_transaction(bench: Bench) -> None:
     assert bench.run(task).status == "completed"
 
 
+@on_databases
 @pytest.mark.django_db(databases="__all__", transaction=True)
 def test_a_refused_start_does_not_poison_the_callers_transaction(bench: Bench) -> None:
     task = simple(bench)

@@ -9,7 +9,7 @@ from django.test.utils import CaptureQueriesContext
 from django_statestore.durable import DurableTask, Fail, Finish, NotDone, Repeat, StepContext
 from django_statestore.exceptions import BlobGone, StateInvalid, TaskNotFound, ValueNotSerializable
 from django_statestore.services.purge import purge
-from tests.durable.conftest import Bench, State
+from tests.durable.conftest import Bench, State, on_databases
 
 WRITES = ("INSERT", "UPDATE", "DELETE", "WITH")
 
@@ -68,6 +68,7 @@ def test_a_completed_task_never_runs_again(bench: Bench) -> None:
     assert (again.status, entered) == ("completed", [1])
 
 
+@on_databases
 @pytest.mark.django_db(databases="__all__", transaction=True)
 @pytest.mark.parametrize("steps", [1, 2, 5])
 def test_n_steps_cost_n_plus_one_durable_writes_after_start(bench: Bench, steps: int) -> None:

@@ -15,8 +15,9 @@ from django_statestore.exceptions import (
     TaskNotFound,
     TransactionRefused,
 )
-from django_statestore.models import MailboxItem, Snapshot, Task
-from tests.durable.conftest import Bench, State
+from tests.durable.conftest import Bench, State, on_databases
+
+from .rows import Asked
 
 
 def two_steps(bench: Bench) -> DurableTask[State]:
@@ -51,13 +52,6 @@ def a_save(**changes: object) -> Save:
     return Save(**(values | changes))  # type: ignore[arg-type]
 
 
-def everything(bench: Bench) -> tuple[object, ...]:
-    """Return every stored byte of the task."""
-    task = Task.objects.using(bench.alias).filter(pk=bench.record().id)
-    saves = Snapshot.objects.using(bench.alias).filter(task_id=bench.record().id).order_by("save_seq")
-    return (*task.values_list(), *saves.values_list())
-
-
 def test_a_living_lease_keeps_others_out(bench: Bench) -> None:
     task = two_steps(bench)
     bench.start(task)
@@ -77,7 +71,7 @@ def test_a_worker_that_was_replaced_can_write_nothing(bench: Bench) -> None:
     stale = claimed(bench)
     bench.age(61)
     claimed(bench)
-    before = everything(bench)
+    before = bench.rows.everything("t")
     failure = Failure("error", 1000, False, "", "", keep_claims=False, notify=None)
     assert bench.engine.task_commit(stale, a_save()).run() is None
     for ending in ("stop", "completed", "failed"):
@@ -87,7 +81,7 @@ def test_a_worker_that_was_replaced_can_write_nothing(bench: Bench) -> None:
     assert bench.engine.task_park(stale, "diverged").run() is False
     renewed = bench.engine.task_renew([Renewal(stale.task, stale.fence, 60_000, 0.9, "late")]).run()
     assert [answer.held for answer in renewed] == [False]
-    assert everything(bench) == before
+    assert bench.rows.everything("t") == before
 
 
 def test_a_holder_whose_lease_ran_out_but_whom_nobody_replaced_may_still_commit(bench: Bench) -> None:
@@ -285,10 +279,10 @@ def test_cancel_is_recorded_with_who_asked(bench: Bench) -> None:
     task = two_steps(bench)
     bench.start(task)
     bench.call(task.cancel, "t", "why", namespace=bench.names, sender="ann")
-    item = MailboxItem.objects.using(bench.alias).get(task_id=bench.record().id)
-    assert (item.kind, item.name, item.sender, item.seq, item.dropped) == ("cancel", "why", "ann", 1, False)
+    assert bench.rows.requests("t") == [Asked("cancel", "why", "ann", 1)]
 
 
+@on_databases
 @pytest.mark.django_db(databases="__all__", transaction=True)
 def test_cancel_inside_a_transaction_is_asked_when_it_commits(bench: Bench) -> None:
     task = two_steps(bench)
@@ -302,6 +296,7 @@ def test_cancel_inside_a_transaction_is_asked_when_it_commits(bench: Bench) -> N
     assert bench.get(task).status == "cancelled"
 
 
+@on_databases
 @pytest.mark.django_db(databases="__all__", transaction=True)
 def test_a_cancel_whose_commit_hook_was_lost_is_applied_by_the_sweep(bench: Bench) -> None:
     from django_statestore.services.sweep import sweep
@@ -318,6 +313,7 @@ def test_a_cancel_whose_commit_hook_was_lost_is_applied_by_the_sweep(bench: Benc
     assert (bench.get(task).status, bench.get(task).reason) == ("cancelled", "enough")
 
 
+@on_databases
 @pytest.mark.django_db(databases="__all__", transaction=True)
 def test_running_inside_an_open_transaction_is_refused(bench: Bench) -> None:
     task = two_steps(bench)
