@@ -1,7 +1,7 @@
-"""The one thread of a process that renews whatever leases the process holds.
+"""The threads of a process that renew whatever leases it holds, one for each backend.
 
-Leases are renewed in groups, one call for all leases of a backend, at a third of their life time. The thread starts
-with the first lease, lets its connections go when none is left, ends soon after, and is made anew after a fork.
+Leases are renewed in groups, one call for all of a kind, at a third of their life time. A thread starts with the first
+lease, lets its connections go when none is left, ends soon after, and is made anew after a fork.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import os
 import threading
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from contextlib import suppress
 
 from .flow import Action
@@ -51,8 +51,8 @@ class Renewable(ABC):
 
     @property
     @abstractmethod
-    def group(self) -> Hashable:
-        """Name the leases that one call can renew."""
+    def group(self) -> tuple[int, str]:
+        """Name the backend, and which of its leases one call can renew."""
 
     @abstractmethod
     def renew_all(self, leases: Sequence[Renewable]) -> list[bool]:
@@ -64,37 +64,73 @@ class Renewable(ABC):
 
 
 class Renewer:
-    """Renew the leases of this process."""
+    """Renew the leases of this process, each backend's in a thread of its own: one that hangs stops no other."""
 
     def __init__(self) -> None:
         self._start_over()
         os.register_at_fork(after_in_child=self._start_over)
 
     def _start_over(self) -> None:
-        self._changed = threading.Condition()
-        self._leases: set[Renewable] = set()
-        self._thread: threading.Thread | None = None
-        self._sleeping_for = 0.0
-        self._opened: dict[Hashable, Renewable] = {}
+        self._lock = threading.Lock()
+        self._workers: dict[int, Worker] = {}
+
+    @property
+    def leases(self) -> set[Renewable]:
+        """Return what is being renewed."""
+        with self._lock:
+            return set[Renewable]().union(*(worker.leases for worker in self._workers.values()))
 
     def add(self, lease: Renewable) -> None:
         """Renew ``lease`` from now on."""
-        with self._changed:
-            self._leases.add(lease)
-            if self._thread is None:
-                self._thread = threading.Thread(target=self._work, name="statestore-renewer", daemon=True)
-                self._thread.start()
-            elif lease.seconds < self._sleeping_for * 3:
-                self._changed.notify()
+        key = lease.group[0]
+        with self._lock:
+            worker = self._workers.get(key)
+            if worker is None or not worker.add(lease):
+                self._workers[key] = worker = Worker(lease, lambda ended: self._forget(key, ended))
+                worker.start()
 
     def remove(self, lease: Renewable) -> None:
         """Renew ``lease`` no more."""
+        with self._lock:
+            worker = self._workers.get(lease.group[0])
+        if worker is not None:
+            worker.remove(lease)
+
+    def _forget(self, key: int, ended: Worker) -> None:
+        with self._lock:
+            if self._workers.get(key) is ended:
+                del self._workers[key]
+
+
+class Worker(threading.Thread):
+    """Renew the leases of one backend, from the first one on until there was none for a while."""
+
+    def __init__(self, lease: Renewable, ended: Callable[[Worker], object]) -> None:
+        super().__init__(name="statestore-renewer", daemon=True)
+        self.leases = {lease}
+        self._ended = ended
+        self._over = False
+        self._changed = threading.Condition()
+        self._sleeping_for = 0.0
+        self._opened: dict[Hashable, Renewable] = {}
+
+    def add(self, lease: Renewable) -> bool:
+        """Take one more lease; False: the thread is ending."""
         with self._changed:
-            self._leases.discard(lease)
-            if self._opened and not self._leases:
+            if self._over:
+                return False
+            self.leases.add(lease)
+            if lease.seconds < self._sleeping_for * 3:
+                self._changed.notify()
+            return True
+
+    def remove(self, lease: Renewable) -> None:
+        with self._changed:
+            self.leases.discard(lease)
+            if self._opened and not self.leases:
                 self._changed.notify()
 
-    def _work(self) -> None:
+    def run(self) -> None:
         while (due := self._wait()) is not None:
             groups: dict[Hashable, list[Renewable]] = {}
             for lease in due:
@@ -104,6 +140,7 @@ class Renewer:
                 self._renew(leases)
             if not due:
                 self._close()
+        self._ended(self)
 
     def _wait(self) -> list[Renewable] | None:
         """Wait for leases that are due; an empty list: no lease is left; None: none for a while, so the thread ends."""
@@ -111,15 +148,15 @@ class Renewer:
             idle_until = time.monotonic() + _IDLE
             while True:
                 now = time.monotonic()
-                due = [lease for lease in self._leases if now >= _next_at(lease)]
-                if due or (self._opened and not self._leases):
+                due = [lease for lease in self.leases if now >= _next_at(lease)]
+                if due or (self._opened and not self.leases):
                     return due
-                if self._leases:
+                if self.leases:
                     idle_until = now + _IDLE
                 elif now >= idle_until:
-                    self._thread = None
+                    self._over = True
                     return None
-                soonest = min((_next_at(lease) for lease in self._leases), default=idle_until)
+                soonest = min((_next_at(lease) for lease in self.leases), default=idle_until)
                 self._sleeping_for = max(0.0, soonest - now)
                 self._changed.wait(self._sleeping_for)
                 self._sleeping_for = 0.0

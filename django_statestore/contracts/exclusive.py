@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from contextvars import ContextVar
 from types import TracebackType
@@ -46,7 +46,7 @@ class HeldTask(Renewable):
             raise LeaseLost(f"the lease on the task {self.id!r} was lost")
 
     @property
-    def group(self) -> Hashable:
+    def group(self) -> tuple[int, str]:
         return (id(self._backend), "durable")
 
     def renew_all(self, leases: Sequence[Renewable]) -> list[bool]:

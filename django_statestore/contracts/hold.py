@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
-import threading
 import time
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from types import TracebackType
 from typing import cast
@@ -14,6 +13,7 @@ from typing import cast
 from ..exceptions import LockLost, LockNotAcquired, StoreUnavailable
 from ..flow import Flow, Pause, arun, run
 from ..renewer import Renewable, renewer
+from .caller import caller
 from .lock import Lock, LockFacet
 from .tokens import new_token, token_digest
 
@@ -27,7 +27,7 @@ class HeldLock(Renewable):
         self._backend = facet.primitives
         self._renewal = (facet.entry(lock.key), token_digest(lock.token), round(seconds * 1000))
         self.key, self.token, self.fence = lock.key, lock.token, lock.fence
-        self.owner = _caller()
+        self.owner = caller()
 
     def __repr__(self) -> str:
         return f"<HeldLock key={self.key!r} fence={self.fence} lost={self.lost}>"
@@ -43,7 +43,7 @@ class HeldLock(Renewable):
             raise LockLost(f"the lock {self.key!r} was lost: it expired or was taken over")
 
     @property
-    def group(self) -> Hashable:
+    def group(self) -> tuple[int, str]:
         return (id(self._backend), "lock")
 
     def renew_all(self, leases: Sequence[Renewable]) -> list[bool]:
@@ -88,7 +88,7 @@ class Hold:
         return held
 
     def _exit(self, failed: bool) -> Flow[None]:
-        me = _caller()
+        me = caller()
         held = ([held for held in tuple(self._held) if held.owner == me] or self._held)[-1]
         self._held.remove(held)
         renewer.remove(held)
@@ -112,11 +112,3 @@ class Hold:
         self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
     ) -> None:
         await arun(self._exit(kind is not None))
-
-
-def _caller() -> Hashable:
-    """Return who is at work here: an asyncio task, or a thread."""
-    with suppress(RuntimeError):  # no event loop
-        if task := asyncio.current_task():
-            return task
-    return threading.get_ident()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING
@@ -9,25 +10,29 @@ from typing import TYPE_CHECKING
 from ..exceptions import ClaimLost
 from ..flow import Flow, arun, run
 from ..ttl import Duration
+from .caller import caller
 
 if TYPE_CHECKING:
     from .dedup import Claim, Dedup
 
 
 class Once:
-    """Be the context manager that ``Dedup.once`` gives; each use of it claims anew."""
+    """Be the context manager that ``Dedup.once`` gives; each use of it, in whatever thread, claims anew."""
 
     def __init__(self, facet: Dedup, key: str, ttl: Duration, lease: Duration) -> None:
         self._facet, self._key, self._ttl, self._lease = facet, key, ttl, lease
-        self._claims: list[Claim] = []
+        self._claims: list[tuple[Hashable, Claim]] = []
 
     def _enter(self) -> Flow[Claim]:
         claim = yield from self._facet._claim(self._key, self._ttl, self._lease)
-        self._claims.append(claim)
+        self._claims.append((caller(), claim))
         return claim
 
     def _exit(self, failed: bool) -> Flow[None]:
-        claim = self._claims.pop()
+        me = caller()
+        mine = ([each for each in tuple(self._claims) if each[0] == me] or self._claims)[-1]
+        self._claims.remove(mine)
+        _, claim = mine
         if not claim:
             return
         if failed:

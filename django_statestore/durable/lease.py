@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import secrets
 import socket
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
 from ..contracts.reader import SpoolReader
@@ -67,7 +67,7 @@ class TaskLease(Renewable):
         return store.spool.write_for_task(self.task, task_id, data, name)
 
     @property
-    def group(self) -> Hashable:
+    def group(self) -> tuple[int, str]:
         return (id(self._backend), "task")
 
     def renew_all(self, leases: Sequence[Renewable]) -> list[bool]:
