@@ -14,8 +14,9 @@ A statement is written once, as a template. Parameters are written ``%(name)s``;
 ``{after_read[lease]}``     the instant that lies the parameter ``lease`` after ``{read}``
 ``{seconds_until[column]}`` the seconds from now to the instant in a column
 ``{greatest}``, ``{least}`` the greater and the lesser of two values
-``{batch}``, ``{end}``      enclose the SELECT of the ids that an UPDATE or DELETE takes: it is done once, whatever the
-                            plan, and passes over rows that somebody else has locked
+``{batch}``, ``{end}``      enclose, before a bracket, the SELECT of the ids that an UPDATE or DELETE takes: it is done
+                            once, passes over rows that somebody else has locked, and its rows are then found by their
+                            ids, where a join would look at all that the UPDATE or DELETE might take
 ``{from_update}``           ends the SELECT of an INSERT that goes with an UPDATE: see ``chains``
 """
 
@@ -109,7 +110,7 @@ SQLITE = Dialect(
     micros=f"({_SQLITE_NOW} * 1000)",
     greatest="max",
     least="min",
-    batch="",  # one writer at a time: nobody else has locked anything
+    batch="in (",  # one writer at a time: nobody else has locked anything
     end="",
     chains=False,
 )
@@ -128,8 +129,8 @@ POSTGRESQL = Dialect(
     micros="(extract(epoch from clock_timestamp()) * 1000000)::bigint",
     greatest="greatest",
     least="least",
-    batch="with batch as materialized (",
-    end="for update skip locked) select id from batch",
+    batch="= any (array (",
+    end="for update skip locked)",
     chains=True,
 )
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from ...contracts.handoff import HandoffPrimitives
 from ...keys import Entry
 from . import values
-from .primitives import DatabasePrimitives, reads, writes
+from .primitives import reads, writes
 
 _TABLE = "statestore_handoff"
 
 SET, GET, TAKE, DELETE = values.put(_TABLE, "namespace"), values.get(_TABLE), values.take(_TABLE), values.drop(_TABLE)
 
 
-class HandoffStatements(DatabasePrimitives, HandoffPrimitives):
+class HandoffStatements(values.ValueStatements, HandoffPrimitives):
     """Fill in the primitives of handoff."""
 
     @writes
@@ -26,9 +26,9 @@ class HandoffStatements(DatabasePrimitives, HandoffPrimitives):
 
     @writes
     def handoff_take(self, entry: Entry) -> str | None:
-        row = self.row(TAKE, {"id": entry.digest})
+        row = self.changed(TAKE, {"id": entry.digest})
         return row[0] if row else None
 
     @writes
     def handoff_delete(self, entry: Entry) -> bool:
-        return self.touched(DELETE, {"id": entry.digest})
+        return self.changed(DELETE, {"id": entry.digest}) is not None

@@ -5,13 +5,13 @@ from __future__ import annotations
 from ...contracts.kv import KVPrimitives
 from ...keys import Entry
 from . import values
-from .primitives import DatabasePrimitives, identity, reads, writes
+from .primitives import identity, reads, writes
 
 _TABLE = "statestore_kv"
 
 GET, SET = values.get(_TABLE), values.put(_TABLE, "namespace, key")
 
-CONSUME, DELETE = values.take(_TABLE), values.drop(_TABLE)
+CONSUME, DELETE, TOUCH = values.take(_TABLE), values.drop(_TABLE), values.touch(_TABLE)
 
 # The look before the insert keeps a losing call from writing anything, even a row lock.
 ADD = """
@@ -25,10 +25,8 @@ where kv.expires_at <= {now}
 returning 1
 """
 
-TOUCH = f"update statestore_kv set expires_at = {{after[ttl]}} where id = %(id)s and {values.LIVE} returning 1"
 
-
-class KVStatements(DatabasePrimitives, KVPrimitives):
+class KVStatements(values.ValueStatements, KVPrimitives):
     """Fill in the primitives of kv."""
 
     @reads
@@ -46,13 +44,13 @@ class KVStatements(DatabasePrimitives, KVPrimitives):
 
     @writes
     def kv_consume(self, entry: Entry) -> str | None:
-        row = self.row(CONSUME, {"id": entry.digest})
+        row = self.changed(CONSUME, {"id": entry.digest})
         return row[0] if row else None
 
     @writes
     def kv_delete(self, entry: Entry) -> bool:
-        return self.touched(DELETE, {"id": entry.digest})
+        return self.changed(DELETE, {"id": entry.digest}) is not None
 
     @writes
     def kv_touch(self, entry: Entry, ttl: int | None) -> bool:
-        return self.touched(TOUCH, {"id": entry.digest, "ttl": ttl})
+        return self.changed(TOUCH, {"id": entry.digest, "ttl": ttl}) is not None

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from ...contracts.base import EntryInfo, ListingPrimitives
 from ...keys import prefix_end
 from .primitives import DatabasePrimitives, reads, writes
+from .queue_find import LEFT
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +41,7 @@ class Listing:
     @property
     def purging(self) -> str:
         return f"""
-        delete from {self.table} where id in ({{batch}}
+        delete from {self.table} where id {{batch}}
             select id from {self.table} where {self.over} order by expires_at limit %(limit)s {{end}}
         ) and {self.over}
         returning 1
@@ -85,8 +86,7 @@ LISTINGS = {
         "statestore_queue",
         size="(select coalesce(sum(length(i.value)), 0) from statestore_queue_item i "
         "where i.queue_id = statestore_queue.id and (i.expires_at is null or i.expires_at > {clock}))",
-        live="stored > (select count(*) from statestore_queue_item i "
-        "where i.queue_id = statestore_queue.id and i.expires_at <= {clock})",
+        live=f"{LEFT} > 0",
         left="null",
         clear="update statestore_queue set stored = 0 where namespace = %(namespace)s",
         # One that began in between counts items of its own.

@@ -18,7 +18,7 @@ CHUNKS_AT_ONCE = 200
 
 CONDEMN_WRITING = """
 update statestore_spool_blob set dropped_at = {now}
-where id in ({batch}
+where id {batch}
     select id from statestore_spool_blob where lease_until <= {clock} and dropped_at is null
     order by lease_until limit %(limit)s {end}
 ) and lease_until <= {now} and dropped_at is null
@@ -28,7 +28,7 @@ _UNUSED = "not exists (select 1 from statestore_spool_use u where u.blob_id = b.
 
 CONDEMN_DROPPED = f"""
 update statestore_spool_blob as b set lease_until = {{now}}
-where b.id in ({{batch}}
+where b.id {{batch}}
     select b.id from statestore_spool_blob b
     where b.dropped_at <= {{before_clock[grace]}} and b.lease_until is null and {_UNUSED}
     order by b.dropped_at limit %(limit)s {{end}}
@@ -40,7 +40,7 @@ _CONDEMNED = "lease_until is not null and dropped_at is not null"
 CONDEMNED = f"select id from statestore_spool_blob where {_CONDEMNED} order by id limit %(limit)s"
 
 TAKE_CHUNKS = f"""
-delete from statestore_spool_chunk where id in ({{batch}}
+delete from statestore_spool_chunk where id {{batch}}
     select id from statestore_spool_chunk where blob_id = %(blob)s order by number limit %(limit)s {{end}}
 ) and exists (select 1 from statestore_spool_blob where id = %(blob)s and {_CONDEMNED})
 returning 1

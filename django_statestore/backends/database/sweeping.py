@@ -15,7 +15,7 @@ _UNNOTIFIED = "(notified_until is null or notified_until <= {clock})"
 # The look-up locks in the order of the ids and passes over locked rows; the update repeats the test on the row itself.
 _NOTIFY = f"""
 update statestore_task set notified_until = {{after[grace]}}
-where id in ({{batch}}
+where id {{batch}}
     select id from statestore_task where {_DUE} and {_UNNOTIFIED} and fingerprint in (*) order by id limit %(limit)s
     {{end}}
 ) and wake_at <= {{now}} and (notified_until is null or notified_until <= {{now}})
@@ -31,7 +31,7 @@ _UNNOTIFY = "update statestore_task set notified_until = null where id = %(task)
 
 _NOTE = f"""
 update statestore_task set mismatch_since = {{now}}
-where id in ({{batch}}
+where id {{batch}}
     select id from statestore_task where {_DUE} and fingerprint not in (*) and mismatch_since is null
     order by id limit 500 {{end}}
 )
@@ -40,7 +40,7 @@ where id in ({{batch}}
 _DIVERGE = f"""
 update statestore_task set reason = 'diverged', wake_at = null, worker = '', notified_until = null,
     fence = {{greatest}}(fence + 1, {{micros}})
-where id in ({{batch}}
+where id {{batch}}
     select id from statestore_task where {_DUE} and fingerprint not in (*)
     and mismatch_since <= {{before_clock[grace]}} order by id limit 500 {{end}}
 ) and wake_at <= {{now}}
@@ -50,7 +50,7 @@ returning 1
 _REVIVE = """
 update statestore_task set reason = '', mismatch_since = null, wake_at = {now}, notified_until = null,
     fence = {greatest}(fence + 1, {micros})
-where id in ({batch}
+where id {batch}
     select id from statestore_task where reason = 'diverged' and wake_at is null and fingerprint in (*)
     and status in ('ready', 'running') order by id limit 500 {end}
 )
