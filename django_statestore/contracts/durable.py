@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from .. import codec
-from ..exceptions import LeaseLost, TaskBusy
+from ..exceptions import LeaseLost, OutcomeUnknown, StoreUnavailable, TaskBusy
 from ..flow import Action, Flow, both
 from ..keys import Entry, Namespace, Scope
 from ..renewer import RenewingBackend
@@ -128,7 +128,13 @@ class Durable:
         fence = yield from self.primitives.durable_claim(entry, token_digest(token), milliseconds(lease, "lease"))
         if fence is None:
             return None
-        return DurableClaim(id, token, fence, (yield from self._loaded(entry)))
+        try:
+            return DurableClaim(id, token, fence, (yield from self._loaded(entry)))
+        except StoreUnavailable as error:  # whose word is that nothing was written
+            raise OutcomeUnknown(
+                f"the lease on the task {id!r} was taken, but the store broke off before its checkpoint was read: "
+                "the lease ends by itself"
+            ) from error
 
     def _commit(self, id: str, token: str, checkpoint: Checkpoint) -> Flow[None]:
         """Replace the checkpoint under the lease of ``token``; ``LeaseLost``: another took over."""

@@ -17,10 +17,14 @@ _READY, _COMPLETE = b"Z", b"C"
 
 
 class Proxy:
-    """Pass everything on, until `lose` is set: then lose that much of the next statement, and hang up."""
+    """Pass everything on, until `lose` is set: then lose that much of a statement, and hang up.
+
+    `spared` is how many messages, or answers, pass before.
+    """
 
     def __init__(self, folder: Path, server: dict[str, Any]) -> None:
         self.lose: Loss | None = None
+        self.spared = 0
         self.requests = 0
         """How often the client has sent something."""
         self._server = server
@@ -52,6 +56,10 @@ class Proxy:
         server.connect(f"{host}/.s.PGSQL.{port}")
         return server
 
+    def _spare(self) -> bool:
+        self.spared -= 1
+        return self.spared >= 0
+
     @staticmethod
     def _pump(pump: Any, client: socket.socket, server: socket.socket) -> None:
         with contextlib.suppress(OSError):
@@ -63,7 +71,7 @@ class Proxy:
     def _requests(self, client: socket.socket, server: socket.socket) -> None:
         while data := client.recv(65536):
             self.requests += 1
-            if self.lose == "request":
+            if self.lose == "request" and not self._spare():
                 self.lose = None
                 return
             server.sendall(data)
@@ -77,7 +85,7 @@ class Proxy:
             held += frame
             kinds.add(kind)
             if kind == _READY:
-                if _COMPLETE in kinds:
+                if _COMPLETE in kinds and not self._spare():
                     self.lose = None
                     return
                 client.sendall(held)  # the statement was only prepared: it has not been done yet

