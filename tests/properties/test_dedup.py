@@ -12,7 +12,21 @@ from django_statestore.contracts.dedup import Claim
 from django_statestore.contracts.tokens import token_digest
 from django_statestore.models import DedupEntry
 
-from .machine import FacetMachine, Model, Place, check, doors, durations, has_tokens, keys, places, recent, seconds
+from .grounds import Ground
+from .machine import (
+    FacetMachine,
+    Model,
+    Place,
+    check,
+    doors,
+    durations,
+    has_rows,
+    has_tokens,
+    keys,
+    places,
+    recent,
+    seconds,
+)
 
 
 @dataclass
@@ -100,6 +114,7 @@ class DedupMachine(FacetMachine[DedupModel]):
             del model.events[key]
 
     @invariant()
+    @has_rows
     def every_event_knows_who_handles_it(self) -> None:
         rows = self.rows("select namespace, key, token from statestore_dedup")
         for place in self.places:
@@ -108,10 +123,10 @@ class DedupMachine(FacetMachine[DedupModel]):
                 assert tokens[key] == (None if event.token is None else token_digest(event.token)), key
 
     def check_purged(self, place: Place[DedupModel]) -> None:
-        rows = DedupEntry.objects.using(self.alias).filter(namespace=place.namespace)
+        rows = DedupEntry.objects.using(self.ground.name).filter(namespace=place.namespace)
         assert {row.key for row in rows} == set(place.model.events)
 
 
 @pytest.mark.django_db(databases="__all__")
-def test_dedup_agrees_with_what_is_known_of_each_event(alias: str) -> None:
-    check(DedupMachine, alias)
+def test_dedup_agrees_with_what_is_known_of_each_event(ground: Ground) -> None:
+    check(DedupMachine, ground)

@@ -11,6 +11,7 @@ from hypothesis.stateful import Bundle, initialize, invariant, multiple, rule
 from django_statestore.models import HandoffEntry
 from tests.unit.values import same
 
+from .grounds import Ground
 from .machine import KEYS, FacetMachine, Model, Place, check, durations, places, seconds
 
 states = st.sampled_from([{}, {"a": None}, {"a": 0}, {"a": 0.0, "b": ["é"]}, {"": {"a": False}}])
@@ -81,10 +82,10 @@ class HandoffMachine(FacetMachine[HandoffModel]):
                 assert same(self.facet_of(place).get(state_id), place.model.get(state_id))
 
     def check_purged(self, place: Place[HandoffModel]) -> None:
-        rows = HandoffEntry.objects.using(self.alias).filter(namespace=place.namespace)
+        rows = HandoffEntry.objects.using(self.ground.name).filter(namespace=place.namespace)
         assert len(rows) == len(place.model.living())
 
 
 @pytest.mark.django_db(databases="__all__")
-def test_handoff_agrees_with_a_dictionary(alias: str) -> None:
-    check(HandoffMachine, alias)
+def test_handoff_agrees_with_a_dictionary(ground: Ground) -> None:
+    check(HandoffMachine, ground)

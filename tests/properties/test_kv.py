@@ -12,6 +12,7 @@ from hypothesis.stateful import invariant, rule
 from django_statestore.models import KVEntry
 from tests.unit.values import same
 
+from .grounds import Ground
 from .machine import FacetMachine, Model, Place, check, keys, places, seconds, ttls
 
 MISSING = object()
@@ -90,10 +91,10 @@ class KVMachine(FacetMachine[KVModel]):
                 assert same(self.facet_of(place).get(key, MISSING), place.model.get(key)), key
 
     def check_purged(self, place: Place[KVModel]) -> None:
-        rows = KVEntry.objects.using(self.alias).filter(namespace=place.namespace)
+        rows = KVEntry.objects.using(self.ground.name).filter(namespace=place.namespace)
         assert {row.key for row in rows} == set(place.model.living())
 
 
 @pytest.mark.django_db(databases="__all__")
-def test_kv_agrees_with_a_dictionary(alias: str) -> None:
-    check(KVMachine, alias)
+def test_kv_agrees_with_a_dictionary(ground: Ground) -> None:
+    check(KVMachine, ground)

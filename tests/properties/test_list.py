@@ -8,7 +8,8 @@ from hypothesis.stateful import invariant, rule
 
 from django_statestore.models import ListHead
 
-from .machine import FacetMachine, Model, Place, check, keys, places, seconds, ttls
+from .grounds import Ground
+from .machine import FacetMachine, Model, Place, check, has_rows, keys, places, seconds, ttls
 
 ROWS = """
 select namespace, key, floor, h.seq, i.seq from statestore_list h left join statestore_list_item i on i.list_id = h.id
@@ -89,6 +90,7 @@ class ListMachine(FacetMachine[ListModel]):
                 assert self.facet_of(place).range(key) == place.model.get(key)[0], key
 
     @invariant()
+    @has_rows
     def the_head_tells_which_rows_there_are(self) -> None:
         for rows in self.rows(ROWS).values():
             items: dict[tuple[str, int, int], list[int | None]] = {}
@@ -98,10 +100,10 @@ class ListMachine(FacetMachine[ListModel]):
                 assert sorted(seq for seq in seqs if seq) == [*range(floor + 1, dealt + 1)], key
 
     def check_purged(self, place: Place[ListModel]) -> None:
-        heads = ListHead.objects.using(self.alias).filter(namespace=place.namespace)
+        heads = ListHead.objects.using(self.ground.name).filter(namespace=place.namespace)
         assert {head.key for head in heads} == set(place.model.living())
 
 
 @pytest.mark.django_db(databases="__all__")
-def test_list_agrees_with_lists(alias: str) -> None:
-    check(ListMachine, alias)
+def test_list_agrees_with_lists(ground: Ground) -> None:
+    check(ListMachine, ground)

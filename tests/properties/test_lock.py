@@ -14,6 +14,7 @@ from django_statestore.contracts.tokens import token_digest
 from django_statestore.flow import run
 from django_statestore.models import LockEntry
 
+from .grounds import Ground
 from .machine import (
     MEANWHILE,
     FacetMachine,
@@ -23,6 +24,7 @@ from .machine import (
     close,
     doors,
     durations,
+    has_rows,
     has_tokens,
     keys,
     places,
@@ -158,6 +160,7 @@ class LockMachine(FacetMachine[LockModel]):
         time.sleep(0.002)  # a day without a single tick of the clock, out of which the next fence is made, is no day
 
     @invariant()
+    @has_rows
     def every_lock_knows_its_holder(self) -> None:
         rows = self.rows("select namespace, key, token, fence from statestore_lock")
         for place in self.places:
@@ -166,10 +169,10 @@ class LockMachine(FacetMachine[LockModel]):
                 assert known.get(key) == (token_digest(holder.token), holder.fence), key
 
     def check_purged(self, place: Place[LockModel]) -> None:
-        rows = LockEntry.objects.using(self.alias).filter(namespace=place.namespace)
+        rows = LockEntry.objects.using(self.ground.name).filter(namespace=place.namespace)
         assert {row.key for row in rows} == set(place.model.holders)
 
 
 @pytest.mark.django_db(databases="__all__")
-def test_lock_agrees_with_a_list_of_holders(alias: str) -> None:
-    check(LockMachine, alias)
+def test_lock_agrees_with_a_list_of_holders(ground: Ground) -> None:
+    check(LockMachine, ground)

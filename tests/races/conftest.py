@@ -1,4 +1,4 @@
-"""Where the races are held: on each database, and on SQLite as Django sets it up by itself."""
+"""Where the races are held: on each store of several processes, and on SQLite as Django sets it up by itself."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.processes import Processes
 
 from .course import DEFAULTS, Course, Starter
 
-ALIASES = [pytest.param(alias, id="sqlite" if alias == "default" else alias) for alias in settings.DATABASES]
+ALIASES = [pytest.param(alias, id="sqlite" if alias == "default" else alias) for alias in settings.STATESTORES]
 
 
 @pytest.fixture(scope="session")

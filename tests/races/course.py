@@ -1,4 +1,4 @@
-"""A database to race on, and the processes that do.
+"""A store to race on, and the processes that do.
 
 They are forks of one prepared child that has used no connection yet: to start Django eight times takes longer than a
 race.
@@ -22,7 +22,7 @@ from typing import Any
 
 from django.db import connections, transaction
 
-from django_statestore import Store
+from django_statestore import Store, stores
 from django_statestore.backends.database import DatabaseBackend
 from tests import child
 from tests.processes import Child, Processes
@@ -34,10 +34,20 @@ RACERS = 8
 Meet = Callable[[], object]
 
 
+def tabular(store: Store) -> bool:
+    """Tell whether a racer's store has rows to look at, and transactions."""
+    return isinstance(store.backend, DatabaseBackend)
+
+
 def database(store: Store) -> str:
     """Return the alias of a racer's database."""
     alias: str = store.backend.database.alias  # type: ignore[attr-defined]
     return alias
+
+
+def at_once(store: Store) -> AbstractContextManager[object]:
+    """Return a block for many writes, which go to the disk together where there are transactions."""
+    return transaction.atomic(using=database(store)) if tabular(store) else nullcontext()
 
 
 def block(store: Store, wanted: bool = True) -> AbstractContextManager[object]:
@@ -46,7 +56,8 @@ def block(store: Store, wanted: bool = True) -> AbstractContextManager[object]:
     With Django's own settings for SQLite there is none: its wait for the file ends after five seconds, and what comes
     then is for the caller to handle.
     """
-    return transaction.atomic(using=database(store)) if wanted and database(store) != DEFAULTS else nullcontext()
+    wanted = wanted and tabular(store) and database(store) != DEFAULTS
+    return transaction.atomic(using=database(store)) if wanted else nullcontext()
 
 
 @dataclass(frozen=True)
@@ -85,7 +96,7 @@ class Starter:
 
 
 class Course:
-    """A database to race on: one of the tests' own, or a file with Django's own settings for SQLite."""
+    """A store to race on: one of the tests' own, or a file with Django's own settings for SQLite."""
 
     def __init__(self, alias: str, folder: Path, starter: Starter) -> None:
         self.alias, self._folder, self._starter = alias, folder, starter
@@ -142,7 +153,7 @@ def start(race: Race) -> list[Any]:
 
 
 def run(race: Race, number: int, meeting: Barrier) -> None:
-    store = DatabaseBackend(database=race.alias).store().namespace("race")
+    store = place(race)
     try:
         store.kv.get("warm")
         meeting.wait()
@@ -154,6 +165,12 @@ def run(race: Race, number: int, meeting: Barrier) -> None:
     finally:
         connections.close_all()
     answer(number).write_bytes(pickle.dumps(result))
+
+
+def place(race: Race) -> Store:
+    if race.alias in connections.settings:
+        return DatabaseBackend(database=race.alias).store().namespace("race")
+    return stores[race.alias].namespace(str(race.folder), "race")  # a database is emptied after each test, this is not
 
 
 def answer(number: int) -> Path:

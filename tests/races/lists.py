@@ -12,7 +12,7 @@ from django_statestore import Store
 from django_statestore.exceptions import TransactionConflict
 from django_statestore.models import ListHead, ListItem
 
-from .course import RACERS, Meet, block, database
+from .course import RACERS, Meet, block, database, tabular
 
 KEPT = 10
 
@@ -48,8 +48,14 @@ def append_and_look(number: int, store: Store, meet: Meet, turns: int) -> Seen:
     return seen
 
 
-def found(number: int, store: Store, meet: Meet, key: str) -> tuple[int, int, list[tuple[int, Any]]]:
-    """Return how many were ever dealt a place, the length, and place and value of each that is there, in order."""
+def found(number: int, store: Store, meet: Meet, key: str, dealt: int) -> tuple[int, int, list[tuple[int, Any]]]:
+    """Return how many were ever dealt a place, the length, and place and value of each that is there, in order.
+
+    ``dealt`` is that number as it should be, for a store that does not keep it.
+    """
+    if not tabular(store):
+        values = store.list.range(key)
+        return dealt, store.list.length(key), [*enumerate(values, dealt - len(values) + 1)]
     head = ListHead.objects.using(database(store)).get(namespace="race", key=key)
     items = ListItem.objects.using(database(store)).filter(list=head, seq__gt=head.floor).order_by("seq")
     places = list(items.values_list("seq", flat=True))
@@ -97,12 +103,14 @@ def storm(number: int, store: Store, meet: Meet, turns: int) -> Seen:
 
 
 def settle(number: int, store: Store, meet: Meet) -> dict[str, tuple[int, int, int]]:
-    """Append to each list once more; return the length that this gave, the one that is told, and the rows."""
-    rows = ListItem.objects.using(database(store))
+    """Append to each list once more; return the length that this gave, the one that is told, and the values."""
     result = {}
     for key in "ab":
         length = store.list.append(key, "last")
-        result[key] = (length, store.list.length(key), rows.filter(list__namespace="race", list__key=key).count())
-    heads = ListHead.objects.using(database(store)).values("pk")
-    assert not rows.exclude(list__in=heads).exists(), "items without their list"
+        result[key] = (length, store.list.length(key), len(store.list.range(key)))
+    if tabular(store):
+        rows, heads = ListItem.objects.using(database(store)), ListHead.objects.using(database(store))
+        for key, counted in result.items():
+            assert rows.filter(list__namespace="race", list__key=key).count() == counted[2]
+        assert not rows.exclude(list__in=heads.values("pk")).exists(), "items without their list"
     return result

@@ -9,24 +9,22 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from django.db import transaction
-
 from django_statestore import Store
 from django_statestore.testing import age
 
-from .course import RACERS, Meet, database
+from .course import RACERS, Meet, at_once
 
 # -- one winner a key -------------------------------------------------------------------------------------------------
 
 
 def fill_values(store: Store, keys: list[str]) -> None:
-    with transaction.atomic(using=database(store)):
+    with at_once(store):
         for key in keys:
             store.kv.set(key, key, ttl=60)
 
 
 def fill_windows(store: Store, keys: list[str]) -> None:
-    with transaction.atomic(using=database(store)):
+    with at_once(store):
         for key in keys:
             store.dedup.seen(key, 60)
 

@@ -26,7 +26,7 @@ def check_window(values: list[Any]) -> None:
 def test_the_lengths_are_the_places(course: Course) -> None:
     turns = course.scaled(20)
     results = course.race(lists.append, turns)
-    dealt, length, items = course.look(lists.found, "endless")
+    dealt, length, items = course.look(lists.found, "endless", RACERS * turns)
     assert dealt == length == RACERS * turns
     assert [place for place, _ in items] == list(range(1, length + 1))
     values = [value for _, value in items]
@@ -38,7 +38,7 @@ def test_the_lengths_are_the_places(course: Course) -> None:
 def test_exactly_the_newest_are_kept(course: Course) -> None:
     turns = course.scaled(32)
     results = course.race(lists.append_and_look, turns)
-    dealt, length, items = course.look(lists.found, "ten")
+    dealt, length, items = course.look(lists.found, "ten", (RACERS - 2) * turns)
     assert (dealt, length) == ((RACERS - 2) * turns, lists.KEPT)
     assert [place for place, _ in items] == list(range(dealt - lists.KEPT + 1, dealt + 1))
     lengths = Counter(flat(seen.lengths for seen in results))
