@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from django.core.checks import CheckMessage, Error, Warning, register
+from django.core.checks import CheckMessage, Error, Tags, Warning, register
 
 from . import beat, conf, stores
 from .durable.registry import definitions
@@ -21,6 +21,22 @@ def check_stores(**kwargs: Any) -> Sequence[CheckMessage]:
             messages += stores[alias].backend.check()
         except StateStoreError as error:
             messages.append(Error(str(error), hint="Correct this setting.", id="statestore.E001"))
+    return messages
+
+
+@register(Tags.database)
+def check_servers(databases: Sequence[str] | None = None, **kwargs: Any) -> Sequence[CheckMessage]:
+    """Report what is wrong with the servers of stores: they are asked where databases are, so with ``--database``."""
+    messages: list[CheckMessage] = []
+    for alias in stores if databases else ():
+        try:
+            backend = stores[alias].backend
+        except StateStoreError:  # reported above
+            continue
+        try:
+            messages += backend.check_server()
+        except StateStoreError as error:
+            messages.append(Error(f"STATESTORES[{alias!r}]: {error}", hint="Correct this.", id="statestore.E005"))
     return messages
 
 

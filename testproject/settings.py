@@ -2,6 +2,8 @@
 
 STATESTORE_SQLITE        the SQLite file of the `default` database (db.sqlite3 beside manage.py)
 STATESTORE_POSTGRES_URL  postgresql://user:password@host:port/name; adds the database and the store `postgres`
+STATESTORE_REDIS_URL     redis://host:port/db or unix:///path; adds the store `redis`
+STATESTORE_REDIS7_URL    the same for the store `redis7`
 STATESTORE_TEST_DIR      the folder of the SQLite test database (the system's folder for temporary files)
 STATESTORE_BROKER        the folder of Celery's messages (.broker beside manage.py)
 STATESTORE_DEBUG         0 switches DEBUG off
@@ -81,6 +83,12 @@ if postgres_url := os.environ.get("STATESTORE_POSTGRES_URL"):
         "BACKEND": "django_statestore.backends.database.DatabaseBackend",
         "OPTIONS": {"database": "postgres"},
     }
+for name in ("redis", "redis7"):
+    if redis_url := os.environ.get(f"STATESTORE_{name.upper()}_URL"):
+        STATESTORES[name] = {
+            "BACKEND": "django_statestore.backends.redis.RedisBackend",
+            "OPTIONS": {"location": redis_url},
+        }
 
 # A broker without a server: each message is a file.
 CELERY_BROKER_TRANSPORT = "testproject.broker:Transport"

@@ -3,13 +3,18 @@
 import importlib.util
 import os
 import shutil
+import subprocess
 import tempfile
 import traceback
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.servers import postgres
+from tests.servers import postgres, valkey
+
+if TYPE_CHECKING:
+    from tests.servers.cluster import Cluster
 
 NOT_RUN = pytest.StashKey[list[str]]()
 
@@ -34,6 +39,17 @@ def start_all(config: pytest.Config) -> None:
         os.environ["STATESTORE_POSTGRES_URL"] = find_postgres(config)
     except postgres.Unavailable as reason:
         config.stash[NOT_RUN].append(f"PostgreSQL ({reason})")
+    os.environ.pop("STATESTORE_REDIS_URL", None)
+    try:
+        os.environ["STATESTORE_REDIS_URL"] = find_redis(config)
+    except valkey.Unavailable as reason:
+        config.stash[NOT_RUN].append(f"Redis ({reason})")
+    os.environ.pop("STATESTORE_REDIS7_URL", None)
+    if os.environ.get("STATESTORE_REDIS_URL"):
+        try:
+            os.environ["STATESTORE_REDIS7_URL"] = find_redis7(config)
+        except valkey.Unavailable as reason:
+            config.stash[NOT_RUN].append(f"Redis 7.0 ({reason})")
 
 
 def find_postgres(config: pytest.Config) -> str:
@@ -45,6 +61,47 @@ def find_postgres(config: pytest.Config) -> str:
     server = postgres.Server()
     config.add_cleanup(server.stop)
     return server.url
+
+
+def find_redis(config: pytest.Config) -> str:
+    """Return the URL of the server that STATESTORE_TEST_REDIS names, else of one started for this run."""
+    if importlib.util.find_spec("redis") is None:
+        raise valkey.Unavailable("redis is missing: install the test extra")
+    if url := os.environ.get("STATESTORE_TEST_REDIS"):
+        return url
+    server = valkey.Server()
+    config.add_cleanup(server.stop)
+    return server.url
+
+
+def find_redis7(config: pytest.Config) -> str:
+    """Return the URL of a second server: the Redis that the distribution brings, or "" where it brings none.
+
+    .ci/run sets STATESTORE_TEST_REDIS7: there it must be.
+    """
+    binary = shutil.which("redis-server", path=f"{os.environ.get('PATH', '')}:/usr/bin")
+    version = subprocess.run([binary, "--version"], capture_output=True, text=True).stdout if binary else ""
+    if not version.startswith("Redis server v="):  # Valkey goes by that name too
+        if os.environ.get("STATESTORE_TEST_REDIS7"):
+            raise valkey.Unavailable("there is no redis-server on PATH")
+        return ""
+    server = valkey.Server(str(binary))
+    config.add_cleanup(server.stop)
+    return server.url
+
+
+@pytest.fixture(scope="session")
+def cluster(pytestconfig: pytest.Config) -> Iterator["Cluster"]:
+    """Return a cluster of three nodes, formed when it is first asked for."""
+    try:
+        from tests.servers.cluster import Cluster
+
+        running = Cluster()
+    except (ImportError, valkey.Unavailable) as reason:
+        pytestconfig.stash[NOT_RUN].append(f"the Redis cluster ({reason})")
+        pytest.skip(f"there is no cluster: {reason}")
+    yield running
+    running.stop()
 
 
 @pytest.hookimpl(wrapper=True)
