@@ -4,7 +4,12 @@ import sys
 import tarfile
 import zipfile
 
-WANTED = ("django_statestore/__init__.py", "django_statestore/py.typed", "django_statestore/migrations/0001_initial.py")
+WANTED = (
+    "django_statestore/__init__.py",
+    "django_statestore/py.typed",
+    "django_statestore/migrations/0001_initial.py",
+    "django_statestore/testing/conformance/README.md",
+)
 STRANGERS = ("tests/", "testproject/", ".ci/", "manage.py")
 
 

@@ -132,4 +132,5 @@ class LockFacet(KeyedFacet[LockPrimitives]):
         """
         from .hold import Hold
 
+        self._entry(key)  # a bad key is refused at once, as a bad duration is
         return Hold(self, key, milliseconds(ttl) / 1000, wait_milliseconds(wait) / 1000)

@@ -48,6 +48,9 @@ class DatabaseBackend(
     None (the default) does so unless ``DISABLE_SERVER_SIDE_CURSORS`` says that a transaction pooler stands before it.
     """
 
+    joins_transactions = True
+    outlives_process = True
+
     def __init__(
         self,
         *,
