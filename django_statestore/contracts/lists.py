@@ -46,7 +46,7 @@ class ListPrimitives(ListingPrimitives):
 
     @abstractmethod
     def list_purge(self, limit: int) -> Action[int]:
-        """Remove up to ``limit`` expired lists of all namespaces; return how many went."""
+        """Remove expired lists of all namespaces, ``limit`` of them or of their items; return how many went."""
 
 
 class ListFacet(KeyedFacet[ListPrimitives]):

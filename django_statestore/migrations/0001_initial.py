@@ -146,6 +146,8 @@ class Migration(migrations.Migration):
                 ("key", django_statestore.models.fields.ExactTextField(verbose_name="key")),
                 ("seq", models.BigIntegerField(default=0, verbose_name="items dealt")),
                 ("stored", models.BigIntegerField(default=0, verbose_name="items")),
+                ("counted_at", django_statestore.models.fields.InstantField(verbose_name="counted at")),
+                ("peak", django_statestore.models.fields.InstantField(null=True)),
             ],
             options={
                 "verbose_name": "queue",
@@ -312,10 +314,12 @@ class Migration(migrations.Migration):
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
                 ("seq", models.BigIntegerField()),
                 ("value", models.TextField(verbose_name="value")),
+                ("free", models.BooleanField(default=True, verbose_name="free")),
                 ("token", django_statestore.models.fields.DigestField(null=True, verbose_name="digest of the token")),
                 ("hidden_until", django_statestore.models.fields.InstantField(null=True, verbose_name="hidden until")),
                 ("deliveries", models.IntegerField(default=0, verbose_name="deliveries")),
                 ("expires_at", django_statestore.models.fields.InstantField(null=True, verbose_name="expires at")),
+                ("peak", django_statestore.models.fields.InstantField(null=True)),
                 ("created_at", django_statestore.models.fields.InstantField(verbose_name="enqueued at")),
                 (
                     "queue",
@@ -332,6 +336,16 @@ class Migration(migrations.Migration):
                 "db_table": "statestore_queue_item",
                 "indexes": [
                     models.Index(
+                        condition=models.Q(("token__isnull", False)),
+                        fields=["token"],
+                        name="statestore_queue_item_token",
+                    ),
+                    models.Index(
+                        condition=models.Q(("hidden_until__isnull", False)),
+                        fields=["queue", "hidden_until"],
+                        name="statestore_queue_item_hidden",
+                    ),
+                    models.Index(
                         condition=models.Q(("expires_at__isnull", False)),
                         fields=["queue", "expires_at"],
                         name="statestore_queue_item_expiry",
@@ -343,8 +357,7 @@ class Migration(migrations.Migration):
                     ),
                 ],
                 "constraints": [
-                    models.UniqueConstraint(fields=("queue", "seq"), name="statestore_queue_item_seq"),
-                    models.UniqueConstraint(fields=("token",), name="statestore_queue_item_token"),
+                    models.UniqueConstraint(fields=("queue", "free", "seq"), name="statestore_queue_item_order"),
                 ],
             },
         ),

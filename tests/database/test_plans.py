@@ -9,7 +9,11 @@ import pytest
 from django.db import connections
 
 from django_statestore import Store
-from django_statestore.models import ListHead, QueueHead
+from django_statestore.backends.database.queue_find import FEW
+from django_statestore.contracts.tokens import token_digest
+from django_statestore.models import ListHead, ListItem, QueueHead, QueueItem
+from django_statestore.services.purge import purge
+from django_statestore.testing import age
 from tests.database.plans import watched
 
 LENGTH = 50_000
@@ -70,11 +74,11 @@ def fill(store: Store, expiring: bool) -> None:
             ("list", "floor", "0", list_head.pk, "", ""),
             (
                 "queue",
-                "stored",
-                "1",
+                "stored, counted_at",
+                f"1, {NOW[vendor]}",
                 queue_head.pk,
-                ", deliveries, expires_at, created_at",
-                f", 0, {expiry}, {NOW[vendor]}",
+                ", free, deliveries, expires_at, peak, created_at",
+                f", true, 0, {expiry}, {expiry}, {NOW[vendor]}",
             ),
         )
         for template in (SEVERAL[vendor], OF_EACH, LONG[vendor])
@@ -141,6 +145,136 @@ def test_an_operation_looks_at_a_few_rows_by_an_index(store: Store, expiring: bo
         found = {name: cost(store, plans, operate) for name, operate in OPERATIONS.items()}
         assert {name: faults for name, faults in found.items() if faults} == {}
         assert store.queue.depth("long") == LENGTH - 2
+
+
+# -- what lies ahead of the first item that is to be had --------------------------------------------------------------
+
+HIDE = """
+    update statestore_queue_item set free = false, token = {token}, hidden_until = {now} {until}
+    where queue_id = (select id from statestore_queue where namespace = '{namespace}')
+        and seq between {first} and {last}
+"""
+TOKEN = {"sqlite": "randomblob(32)", "postgresql": "sha256(id::text::bytea)"}
+
+
+def hide(store: Store, until: str, first: int = 1, last: int = LENGTH) -> None:
+    """Let somebody have those items, for an hour from now or from an hour and some before."""
+    vendor = connections[store.alias].vendor
+    text = HIDE.format(
+        token=TOKEN[vendor],
+        now=NOW[vendor],
+        until=until.format(hour=HOUR[vendor]),
+        namespace=store.names[0],
+        first=first,
+        last=last,
+    )
+    with connections[store.alias].cursor() as cursor:
+        cursor.execute(text)
+
+
+def expire(store: Store) -> None:
+    age(store, 3601)
+
+
+TAKEN, LAPSED = "+ {hour}", "- {hour}"
+
+AHEAD: dict[str, tuple[bool, list[Callable[[Store], None]]]] = {
+    "taken": (False, [lambda store: hide(store, TAKEN)]),
+    "expired": (True, [expire]),
+    "lapsed": (False, [lambda store: hide(store, LAPSED)]),
+    "taken and expired": (True, [lambda store: hide(store, TAKEN), expire]),
+    "taken, but for some lapsed behind them": (
+        False,
+        [lambda store: hide(store, TAKEN), lambda store: hide(store, LAPSED, first=LENGTH - 5)],
+    ),
+}
+"""Whether they have a time to live, and what happens to them."""
+
+OVER_ALL: dict[str, Callable[[Store], Any]] = {
+    name: OPERATIONS[name]
+    for name in (
+        "queue.enqueue", "queue.enqueue with a limit", "queue.peek", "queue.take", "queue.dequeue", "queue.ack",
+        "queue.release", "queue.depth",
+    )
+}  # fmt: skip
+MORE = {"sqlite": 50_000, "postgresql": 2_500}
+"""What an operation may look at, or run, where it finds much to clean: a hundred rows, and the places of one block."""
+
+
+@pytest.mark.parametrize("ahead", AHEAD)
+def test_what_lies_ahead_is_not_passed_one_by_one(store: Store, ahead: str) -> None:
+    expiring, happens = AHEAD[ahead]
+    vendor = connections[store.alias].vendor
+    fill(store, expiring)
+    for happen in happens:
+        happen(store)
+    for number in range(20):
+        store.queue.enqueue("long", f"behind {number}", ttl=7200 if expiring else None)
+    with connections[store.alias].cursor() as cursor:
+        cursor.execute("analyze")
+    for plans in PLANS[vendor]:
+        for name, operate in OVER_ALL.items():
+            with watched(store, plans) as work:
+                operate(store)
+            assert not work.scans(*ITEMS), name
+            assert work.touched <= MORE[vendor], name
+
+
+@pytest.mark.parametrize("limit", [None, 10])
+def test_the_first_enqueue_after_many_have_expired_counts_them_and_buries_a_few(
+    store: Store, limit: int | None
+) -> None:
+    vendor = connections[store.alias].vendor
+    rows = QueueItem.objects.using(store.alias).filter(queue__namespace=store.names[0])
+    fill(store, expiring=True)
+    expire(store)
+    with connections[store.alias].cursor() as cursor:
+        cursor.execute("analyze")
+    seen = []
+    for number in (1, 2, 3):
+        with watched(store, PLANS[vendor][0]) as work:
+            assert store.queue.enqueue("long", number, max_size=limit) == number
+        assert not work.scans(*ITEMS)
+        seen.append(work.touched)
+        assert rows.count() == LENGTH + number - number * FEW
+    each = 8 if vendor == "sqlite" else 1  # the instructions or rows that it takes to count one of them
+    assert LENGTH < seen[0] < each * LENGTH + MORE[vendor]
+    assert max(seen[1:]) < MORE[vendor]
+    assert store.queue.depth("long") == 3
+    assert [store.queue.dequeue("long") for _ in range(4)] == [1, 2, 3, None]
+
+
+def test_a_crowd_of_leases_that_end_comes_back_in_its_order_bit_by_bit(store: Store) -> None:
+    """As many are still taken ahead of them, and each has its own time."""
+    vendor = connections[store.alias].vendor
+    fill(store, expiring=False)
+    half, back = LENGTH // 2, QueueItem.objects.using(store.alias).filter(queue__namespace=store.names[0], free=True)
+    hide(store, TAKEN)
+    for number in range(5):
+        hide(store, f"{LAPSED} - (seq % 7) * {HOUR[vendor]}", first=half + 1 + number)
+    for number in range(1, 6):
+        item = store.queue.take("long")
+        assert item is not None
+        taken = QueueItem.objects.using(store.alias).get(token=token_digest(item.token))
+        assert taken.seq == half + number
+        assert FEW * number - 5 <= back.count() <= FEW * number
+
+
+def test_a_purge_takes_so_many_items_of_lists_and_queues_however_long(store: Store) -> None:
+    fill(store, expiring=True)
+    store.list.append("short", 1, ttl=3600)
+    expire(store)
+    backend: Any = store.backend
+    lists, queues = ListItem.objects.using(store.alias), QueueItem.objects.using(store.alias)
+    before = lists.count(), queues.count()
+    assert backend.list_purge(700).run() == backend.queue_purge(700).run() == 700
+    assert (before[0] - lists.count(), before[1] - queues.count()) == (700, 700)
+    assert store.list.length("long") == store.queue.depth("long") == 0
+    assert store.list.append("long", "new") == 1
+    assert store.queue.enqueue("long", "new") == 1
+    purge(store.alias)
+    assert (lists.filter(list__namespace=store.names[0]).count(), store.list.range("long")) == (1, ["new"])
+    assert (queues.filter(queue__namespace=store.names[0]).count(), store.queue.depth("long")) == (1, 1)
 
 
 def test_what_does_look_at_all_rows_is_seen_to(store: Store) -> None:

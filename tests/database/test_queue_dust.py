@@ -68,5 +68,5 @@ def test_a_queue_of_nothing_but_the_dead_is_no_more(store: Store) -> None:
     crowd(store, ttl=10)
     assert store.queue.dequeue("q") == "behind"
     assert QueueItem.objects.using(store.alias).filter(queue__namespace=store.names[0]).count() == 20
-    assert (store.queue.size(), store.queue.scan().items, store.queue.delete("q")) == (0, [], False)
+    assert (store.queue.size(), store.queue.scan().items, store.queue.delete("q")) == (0, (), False)
     assert not QueueItem.objects.using(store.alias).filter(queue__namespace=store.names[0]).exists()

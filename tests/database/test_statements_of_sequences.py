@@ -70,7 +70,7 @@ STATEMENTS: dict[str, tuple[int, int, Operation]] = {
     "queue.enqueue that evicts too": (2, 4, lambda store, call: call(store.queue.enqueue, "mixed", 1, 1)),
     "queue.dequeue": (2, 2, lambda store, call: call(store.queue.dequeue, "live")),
     "queue.dequeue nothing": (1, 1, lambda store, call: call(store.queue.dequeue, "none")),
-    "queue.dequeue expired": (2, 1, lambda store, call: call(store.queue.dequeue, "expired too")),
+    "queue.dequeue expired": (2, 2, lambda store, call: call(store.queue.dequeue, "expired too")),
     "queue.take": (2, 1, lambda store, call: call(store.queue.take, "live")),
     "queue.take nothing": (1, 1, lambda store, call: call(store.queue.take, "none")),
     "queue.peek": (1, 1, lambda store, call: call(store.queue.peek, "live")),

@@ -13,6 +13,7 @@ from django_statestore.contracts.tokens import token_digest
 from django_statestore.exceptions import QueueFull
 from django_statestore.models import QueueHead
 
+from .grounds import Ground
 from .machine import (
     FacetMachine,
     Model,
@@ -20,6 +21,7 @@ from .machine import (
     check,
     doors,
     durations,
+    has_rows,
     has_tokens,
     keys,
     places,
@@ -169,6 +171,7 @@ class QueueMachine(FacetMachine[QueueModel]):
                 assert facet.peek(key, MISSING) == (MISSING if first is None else first.value), key
 
     @invariant()
+    @has_rows
     def the_head_counts_the_rows_and_they_are_the_items(self) -> None:
         every = self.rows(ROWS)
         for place in self.places:
@@ -185,12 +188,12 @@ class QueueMachine(FacetMachine[QueueModel]):
                 assert [rows[seq] for seq in sorted(rows) if rows[seq][0] in values] == expected, key
 
     def check_purged(self, place: Place[QueueModel]) -> None:
-        heads = QueueHead.objects.using(self.alias).filter(namespace=place.namespace)
+        heads = QueueHead.objects.using(self.ground.name).filter(namespace=place.namespace)
         assert {head.key: head.stored for head in heads} == {
             key: len(place.model.items(key)) for key in place.model.living()
         }
 
 
 @pytest.mark.django_db(databases="__all__")
-def test_queue_agrees_with_lists_of_items(alias: str) -> None:
-    check(QueueMachine, alias)
+def test_queue_agrees_with_lists_of_items(ground: Ground) -> None:
+    check(QueueMachine, ground)

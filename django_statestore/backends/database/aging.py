@@ -9,6 +9,7 @@ _INSTANTS = {
     "statestore_lock": ("expires_at",),
     "statestore_handoff": ("expires_at",),
     "statestore_list": ("expires_at",),
+    "statestore_queue": ("counted_at", "peak"),
     "statestore_dedup": ("expires_at", "window_ends_at"),
     "statestore_spool_blob": ("lease_until", "dropped_at", "created_at"),
     "statestore_task": (
@@ -19,7 +20,7 @@ _INSTANTS = {
 
 _QUEUE_ITEMS = """
 update statestore_queue_item set expires_at = {earlier[expires_at]}, hidden_until = {earlier[hidden_until]},
-    created_at = {earlier[created_at]}
+    peak = {earlier[peak]}, created_at = {earlier[created_at]}
 where queue_id in (select id from statestore_queue where namespace = %(namespace)s)
 """
 

@@ -78,14 +78,26 @@ dropped as (
 select id, floor from head
 """
 
-_EXPIRED = """
-delete from statestore_list where id in ({batch}
-    select id from statestore_list where expires_at <= {clock} order by expires_at limit %(limit)s {end}
-) and expires_at <= {clock}
-returning id
+_EXPIRED = "select id from statestore_list where expires_at <= {clock} order by expires_at limit %(limit)s"
+
+# An append that came first has made a fresh list of it; one that comes later waits, and then begins another.
+_HOLD = """
+update statestore_list set seq = seq where id {batch}
+    select id from statestore_list where id = %(list)s and expires_at <= {clock} {end}
+) and expires_at <= {now}
+returning 1
 """
 
-_ITEMS_OF = "delete from statestore_list_item where list_id = %(list)s"
+_FIRST_ITEMS = """
+delete from statestore_list_item where id in (
+    select id from statestore_list_item where list_id = %(list)s order by seq limit %(limit)s
+) returning 1
+"""
+
+_EMPTIED = """
+delete from statestore_list where id = %(list)s
+and not exists (select 1 from statestore_list_item where list_id = %(list)s)
+"""
 
 _FAR = 2**53
 
@@ -139,9 +151,16 @@ class ListStatements(DatabasePrimitives, ListPrimitives):
 
     @writes
     def list_purge(self, limit: int) -> int:
-        """Remove expired lists, items and all; the head goes first, so an append meanwhile begins a new one."""
+        """Remove items of expired lists, so many in all, and the heads of those that have none left; count the items.
+
+        A list without any counts as one. One that is longer than the limit goes bit by bit, and is not seen meanwhile.
+        """
+        gone = 0
+        expired = self.rows(_EXPIRED, {"limit": limit})
         with self.database.transaction():
-            gone = self.rows(_EXPIRED, {"limit": limit})
-            for (number,) in gone:
-                self.rows(_ITEMS_OF, {"list": number})
-        return len(gone)
+            for (number,) in expired:
+                if gone < limit and self.touched(_HOLD, {"list": number}):
+                    items = len(self.rows(_FIRST_ITEMS, {"list": number, "limit": limit - gone}))
+                    self.rows(_EMPTIED, {"list": number})
+                    gone += max(items, 1)
+        return gone

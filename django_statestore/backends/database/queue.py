@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from contextlib import suppress
+
+from django.db import Error
+
 from ...contracts.queue import Enqueued, QueuePrimitives, Taken
 from ...keys import Entry
 from . import queue_sql as sql
@@ -18,24 +23,33 @@ class QueueStatements(DatabasePrimitives, QueuePrimitives):
     def queue_enqueue(
         self, entry: Entry, payload: str, max_size: int | None, drop_oldest: bool, ttl: int | None
     ) -> Enqueued:
-        limit = _NO_LIMIT if max_size is None else max_size
         with self.database.transaction():
             if self.database.dialect.chains:
-                queue, seq = self.rows(sql.DEAL, identity(entry))[0]
-                item = {"queue": queue, "seq": seq, "value": payload, "ttl": ttl}
-                row = self.rows(sql.FILL, item | {"max_size": limit, "drop_oldest": drop_oldest})[0]
+                row = self._fill(entry, {"value": payload, "ttl": ttl}, max_size, drop_oldest)
                 return Enqueued(bool(row[1]), int(row[0]))
+            limit = _NO_LIMIT if max_size is None else max_size
             return self._enqueue(entry, payload, limit, drop_oldest, ttl)
 
+    def _fill(self, entry: Entry, item: Parameters, max_size: int | None, drop_oldest: bool) -> Row:
+        if max_size is None:
+            queue, seq = self.rows(sql.DEAL, identity(entry))[0]
+            return self.rows(sql.FILL, {**item, "queue": queue, "seq": seq})[0]
+        queue, seq, dusty = self.rows(sql.DEAL_AND_LOOK, identity(entry))[0]
+        bounds = {"max_size": max_size, "drop_oldest": drop_oldest}
+        fill = sql.FILL_WITHIN_DUSTY if dusty else sql.FILL_WITHIN
+        return self.rows(fill, {**item, **bounds, "queue": queue, "seq": seq})[0]
+
     def _enqueue(self, entry: Entry, payload: str, limit: int, drop_oldest: bool, ttl: int | None) -> Enqueued:
-        queue, seq, stored, dead, instant = self.rows(sql.DEAL_AND_COUNT, identity(entry))[0]
+        queue, seq, stored, peak, instant, dead = self.rows(sql.DEAL_AND_COUNT, identity(entry) | {"ttl": ttl})[0]
+        item = {"queue": queue, "seq": seq, "value": payload, "ttl": ttl, "peak": peak, "instant": instant}
         over = max(0, stored - limit)
         accepted = drop_oldest or not over
         evicted = over if accepted else 0
         if dead or evicted:
-            self.rows(sql.MAKE_ROOM, {"queue": queue, "instant": instant, "count": evicted})
+            make_room = sql.BURY_AND_EVICT if dead else sql.EVICT
+            self.rows(make_room, {"queue": queue, "instant": instant, "count": evicted})
         if accepted:
-            self.rows(sql.ADD, {"queue": queue, "seq": seq, "value": payload, "ttl": ttl})
+            self.rows(sql.ADD, item)
         if over:
             stored -= evicted if accepted else 1
             self.rows(sql.COUNT, {"queue": queue, "stored": stored})
@@ -45,17 +59,26 @@ class QueueStatements(DatabasePrimitives, QueuePrimitives):
     def queue_dequeue(self, entry: Entry) -> str | None:
         with self.database.transaction():
             if self.database.dialect.chains:
-                row = self._locked(entry, sql.DEQUEUE_LOCKED, {})
+                row = self._locked(entry, sql.DEQUEUE_LOCKED, sql.DEQUEUE_DUSTY, {})
                 return row[0] if row else None
-            row = self.row(sql.DEQUEUE, {"id": entry.digest})
-            if row is None:
-                return None
-            self.rows(sql.LESS, {"queue": row[0], "count": 1})
-            return str(row[1])
+            rows = self.rows(sql.DEQUEUE, {"id": entry.digest})
+            self._count_off(rows)
+        return next((row[1] for row in rows if row[1] is not None), None)
+
+    def _count_off(self, rows: Sequence[Row]) -> None:
+        """Take rows that are gone, of one queue, off its count where they were in it."""
+        count = sum(bool(row[-1]) for row in rows)
+        if count:
+            self.rows(sql.LESS, {"queue": rows[0][0], "count": count})
 
     @reads
     def queue_peek(self, entry: Entry) -> str | None:
-        row = self.row(sql.PEEK, {"id": entry.digest})
+        named = {"id": entry.digest}
+        if self.database.dialect.chains:
+            dusty, value = self.row(sql.PEEK_PLAINLY, named) or (False, None)
+            if not dusty:
+                return None if value is None else str(value)
+        row = self.row(sql.PEEK, named)
         return row[0] if row else None
 
     @reads
@@ -78,9 +101,12 @@ class QueueStatements(DatabasePrimitives, QueuePrimitives):
         parameters = {"token": token, "lease": lease}
         if self.database.dialect.chains:
             with self.database.transaction():
-                row = self._locked(entry, sql.TAKE_LOCKED, parameters)
+                row = self._locked(entry, sql.TAKE_LOCKED, sql.TAKE_DUSTY, parameters)
         else:
             row = self.row(sql.TAKE, parameters | {"id": entry.digest})
+            if row and row[2]:
+                with suppress(Error):  # it changes nothing that anybody sees, and the item is taken: do not try again
+                    self.rows(sql.FREE, {"id": entry.digest})
         return Taken(row[0], int(row[1])) if row else None
 
     @writes
@@ -88,11 +114,10 @@ class QueueStatements(DatabasePrimitives, QueuePrimitives):
         parameters = {"id": entry.digest, "token": token}
         with self.database.transaction():
             if self.database.dialect.chains:
-                return self._locked(entry, sql.ACK_LOCKED, parameters) is not None
-            row = self.row(sql.ACK, parameters)
-            if row:
-                self.rows(sql.LESS, {"queue": row[0], "count": 1})
-        return row is not None
+                return self._locked(entry, sql.ACK_LOCKED, sql.ACK_DUSTY, parameters) is not None
+            rows = self.rows(sql.ACK, parameters)
+            self._count_off(rows)
+        return any(row[1] for row in rows)
 
     @writes
     def queue_release(self, entry: Entry, token: bytes, delay: int) -> bool:
@@ -100,21 +125,23 @@ class QueueStatements(DatabasePrimitives, QueuePrimitives):
         if not self.database.dialect.chains:
             return self.touched(sql.RELEASE, parameters)
         with self.database.transaction():
-            return self._locked(entry, sql.RELEASE, parameters) is not None
+            return self._locked(entry, sql.RELEASE, sql.RELEASE, parameters) is not None
 
-    def _locked(self, entry: Entry, template: str, parameters: Parameters) -> Row | None:
-        """Lock the head and then send the statement, which so sees all that was committed before."""
+    def _locked(self, entry: Entry, plain: str, dusty: str, parameters: Parameters) -> Row | None:
+        """Lock the head and then send a statement, which so sees all that was committed before."""
         head = self.row(sql.LOCK, {"id": entry.digest})
-        return self.row(template, {**parameters, "queue": head[0]}) if head else None
+        return self.row(dusty if head[1] else plain, {**parameters, "queue": head[0]}) if head else None
 
     @writes
     def queue_purge(self, limit: int) -> int:
-        """Remove expired items, so many of a queue at once, then heads of empty queues; return the count of both."""
+        """Remove expired items, so many in all, then heads of empty queues; return the count of both."""
         gone = 0
         for (queue,) in self.rows(sql.WITH_DEAD, {"limit": limit}):
+            if gone >= limit:
+                return gone
             with self.database.transaction():
                 self.rows(sql.HOLD, {"queue": queue})
-                dead = len(self.rows(sql.BURY, {"queue": queue, "limit": limit}))
-                self.rows(sql.LESS, {"queue": queue, "count": dead})
-            gone += dead
+                dead = self.rows(sql.BURY, {"queue": queue, "limit": limit - gone})
+                self._count_off([(queue, *row) for row in dead])
+            gone += len(dead)
         return gone + len(self.rows(sql.EMPTY, {"limit": limit}))
