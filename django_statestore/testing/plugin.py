@@ -1,4 +1,4 @@
-"""The pytest plugin: stores for the tests of a project. It comes with the package; settings are read when it is used."""
+"""The pytest plugin: stores for the tests of a project. It comes with the package; settings are read on its use."""
 
 from __future__ import annotations
 
