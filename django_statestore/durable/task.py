@@ -175,7 +175,8 @@ def engine_of(store: Store) -> TaskPrimitives:
     """Return the primitives of a store that can carry the engine, or raise ``NotSupported``."""
     if not isinstance(store.backend, TaskPrimitives):
         raise NotSupported(
-            f"the store {store.alias!r} ({type(store.backend).__name__}) cannot run durable tasks: use one on a database, or in memory"
+            f"the store {store.alias!r} ({type(store.backend).__name__}) cannot run durable tasks: "
+            "use one on a database, or in memory"
         )
     return store.backend
 

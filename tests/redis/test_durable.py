@@ -172,7 +172,7 @@ def test_the_engine_is_refused() -> None:
     try:
         task.step(replay="safe")(lambda state, ctx: state)
         for method, argument in operations:
-            with pytest.raises(NotSupported, match=r"'redis' \(RedisBackend\) cannot run durable tasks: use a"):
+            with pytest.raises(NotSupported, match=r"'redis' \(RedisBackend\) cannot run durable tasks: use one"):
                 method(argument)
     finally:
         unregister(task)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import itertools
-import time
 import threading
+import time
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
