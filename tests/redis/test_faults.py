@@ -82,7 +82,7 @@ def test_a_full_server_refuses_writes_and_none_is_half_done(call: Call) -> None:
         raw.config_set("maxmemory", 1)
         stored = {key: raw.dump(key) for key in raw.scan_iter()}
         grows = {"kv.set", "kv.add", "list.append", "list.append with limits", "lock.acquire", "dedup.seen",
-                 "dedup.claim", "queue.enqueue", "queue.take", "handoff.set", "handoff.issue"}  # fmt: skip
+                 "dedup.claim", "queue.enqueue", "handoff.set", "handoff.issue"}  # fmt: skip
         errors = errors_of_all(store, call, made, {name: WRITES[name] for name in grows})
         assert set(errors) == grows
         assert {type(error) for error in errors.values()} == {StoreUnavailable}

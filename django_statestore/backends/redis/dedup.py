@@ -15,7 +15,8 @@ from .command import Script, truth
 from .primitives import RedisPrimitives
 
 _SEEN = Script("""
-if not redis.call('SET', KEYS[1], '', 'NX', 'PX', ARGV[1]) then return 1 end
+if redis.call('EXISTS', KEYS[1]) == 1 then return 1 end
+redis.call('SET', KEYS[1], '', 'PX', ARGV[1])
 redis.call('DEL', KEYS[2])
 return 0
 """)
@@ -34,16 +35,17 @@ redis.call('SET', KEYS[2], ARGV[1] .. string.format('%.0f', longer - window), 'P
 return 'new'
 """)
 
+# A full server refuses a script whose first write is SET; what was handled must be noted there too.
 _CONFIRM = Script("""
 local claim = redis.call('GET', KEYS[2])
 if not claim or string.sub(claim, 1, 32) ~= ARGV[1] then return 0 end
 local left = redis.call('PTTL', KEYS[2]) - tonumber(string.sub(claim, 33))
+redis.call('DEL', KEYS[2])
 if left > 0 then
     redis.call('SET', KEYS[1], '', 'PX', string.format('%.0f', left))
 else
     redis.call('DEL', KEYS[1])
 end
-redis.call('DEL', KEYS[2])
 return 1
 """)
 

@@ -16,6 +16,7 @@ _COMMON = """
 local data, ready, hidden, back, ends = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
+local changed = false  -- what changes nothing writes nothing: it works on a server that takes no writes, too
 
 local function whole(n) return string.format('%.0f', n) end
 
@@ -25,6 +26,7 @@ local function dead(item)
 end
 
 local function drop(item)
+    changed = true
     local token = redis.call('HGET', data, 't' .. item)
     if token then redis.call('HDEL', data, 'T' .. token) end
     redis.call('HDEL', data, 'p' .. item, 'd' .. item, 't' .. item)
@@ -40,12 +42,14 @@ local function stored() return redis.call('ZCARD', ready) + redis.call('ZCARD', 
 local function depth() return stored() - redis.call('ZCOUNT', ends, '-inf', whole(now)) end
 
 local function show(item)
+    changed = true
     redis.call('ZREM', hidden, item)
     redis.call('ZREM', back, item)
     redis.call('ZADD', ready, item, item)
 end
 
 local function hide(item, duration)
+    changed = true
     redis.call('ZREM', ready, item)
     redis.call('ZADD', hidden, item, item)
     redis.call('ZADD', back, whole(now + duration), item)
@@ -82,13 +86,17 @@ local function mine(token)
 end
 
 -- Leave nothing behind: an empty queue goes, and one whose items all expire goes with the last.
+-- Before Redis 7.2 time goes on within a script, and a key is removed at once if its end has come meanwhile. A part
+-- left alone would make the others look as if nothing in them expired. The first part has its end set last: if it is
+-- still there, all of them are.
 local function settle()
     local items, mortal = stored(), redis.call('ZCARD', ends)
     if items == 0 then
         redis.call('DEL', unpack(KEYS))
     elseif items == mortal then
         local last = redis.call('ZRANGE', ends, -1, -1, 'WITHSCORES')[2]
-        for _, key in ipairs(KEYS) do redis.call('PEXPIREAT', key, whole(tonumber(last))) end
+        for index = #KEYS, 1, -1 do redis.call('PEXPIREAT', KEYS[index], whole(tonumber(last))) end
+        if redis.call('EXISTS', data) == 0 then redis.call('DEL', unpack(KEYS)) end
     elseif redis.call('PTTL', data) >= 0 then
         for _, key in ipairs(KEYS) do redis.call('PERSIST', key) end
     end
@@ -129,13 +137,13 @@ if item then
     payload = redis.call('HGET', data, 'p' .. item)
     drop(item)
 end
-settle()
+if changed then settle() end
 return payload
 """)
 
 PEEK = _script("""
 local item = first()
-settle()
+if changed then settle() end
 return item and redis.call('HGET', data, 'p' .. item)
 """)
 
@@ -147,26 +155,28 @@ redis.call('UNLINK', unpack(KEYS))
 return count
 """)
 
+# A full server refuses a script whose first write adds something; who empties a queue must be let.
 TAKE = _script("""
 local item = first()
 if not item then
-    settle()
+    if changed then settle() end
     return false
 end
+local payload = redis.call('HGET', data, 'p' .. item)
+hide(item, tonumber(ARGV[2]))
 local before = redis.call('HGET', data, 't' .. item)
 if before then redis.call('HDEL', data, 'T' .. before) end
 redis.call('HSET', data, 't' .. item, ARGV[1], 'T' .. ARGV[1], item)
 local deliveries = redis.call('HINCRBY', data, 'd' .. item, 1)
-hide(item, tonumber(ARGV[2]))
 settle()
-return {redis.call('HGET', data, 'p' .. item), deliveries}
+return {payload, deliveries}
 """)
 
 # Whether the lease is over is not asked: while nobody else took the item, its taker's word counts.
 ACK = _script("""
 local item = mine(ARGV[1])
 if item then drop(item) end
-settle()
+if changed then settle() end
 return item and 1 or 0
 """)
 
@@ -176,7 +186,7 @@ if item then
     redis.call('HDEL', data, 't' .. item, 'T' .. ARGV[1])
     if ARGV[2] == '0' then show(item) else hide(item, tonumber(ARGV[2])) end
 end
-settle()
+if changed then settle() end
 return item and 1 or 0
 """)
 
