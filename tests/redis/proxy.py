@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import socket
 import threading
+import time
 from pathlib import Path
 from typing import Literal, TypeAlias
 from urllib.parse import urlsplit
@@ -27,6 +28,8 @@ class Proxy:
         self.requests = 0
         """How often a client has sent something."""
         self.connections = 0
+        self.delay = 0.0
+        """How many seconds each answer is held back."""
         self._server = urlsplit(server)
         self._asked = False
         if path is None:
@@ -96,4 +99,5 @@ class Proxy:
             if self.lose[:1] == ["answer"]:
                 self.lose.pop(0)
                 return
+            time.sleep(self.delay)
             client.sendall(data)

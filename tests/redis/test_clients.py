@@ -11,6 +11,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from django.test import override_settings
 
 from django_statestore import Store
 from django_statestore.backends.redis import RedisBackend
+from django_statestore.backends.redis.server import SingleServer
 from django_statestore.exceptions import OutcomeUnknown, StoreMisconfigured
 
 from .proxy import Proxy
@@ -173,6 +175,82 @@ def test_nor_does_it_where_an_event_loop_reads(named: Store, raw: redis.Redis, p
         assert await named.kv.aget("yours") is None
 
     asyncio.run(main())
+
+
+@pytest.mark.parametrize("where", ["handshake", "health check"])
+def test_nor_does_a_reply_to_what_comes_before_a_call(proxy: Proxy, prefix: str, where: str) -> None:
+    """The answers take their time, so the one that nobody waited for is still on its way at the next call."""
+    backend = RedisBackend(location=f"{proxy.url}?client_name=x&health_check_interval=1", prefix=prefix)
+    store, server = backend.store(), backend.server
+    assert isinstance(server, SingleServer)
+    proxy.delay = 0.05
+    if where == "health check":
+        store.kv.set("mine", "mine")
+        for connection in server._node._pool._idle:
+            connection.next_health_check = 0.0
+    with ended_before_the_reply():
+        store.kv.get("mine")
+    for _ in range(3):
+        assert store.kv.get("yours") is None
+        assert store.kv.get("mine") == ("mine" if where == "health check" else None)
+    backend.close()
+
+
+def test_calls_that_end_anywhere_lock_nobody_out(url: str, prefix: str) -> None:
+    """A soft time limit, again and again: a lock that is left locked would keep the process waiting for ever."""
+    code = f"""
+import random, signal, sys
+sys.path.insert(0, {str(Path(__file__).resolve().parents[2])!r})
+from django.conf import settings
+settings.configure()
+from django_statestore.backends.redis import RedisBackend
+
+class Ended(BaseException):
+    pass
+
+def end(*_):
+    raise Ended
+
+signal.signal(signal.SIGALRM, end)
+backend = RedisBackend(location={url!r} + "?max_connections=1000", prefix={prefix!r})
+store, chance, ended = backend.store(), random.Random(1), 0
+while ended < 400:
+    try:
+        signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.00001, 0.002))
+        for _ in range(50):
+            assert store.kv.get("k") is None
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    except Ended:
+        ended += 1
+assert store.kv.add("k", 1)
+print("done", 1000 - backend.server._node._pool._places.qsize() < 100)
+"""
+    assert python(code).strip() == "done True"
+
+
+def test_closing_does_not_disturb_those_who_are_in_the_middle(store: Store, backend: RedisBackend) -> None:
+    over, failed = threading.Event(), list[BaseException]()
+
+    def work(number: int) -> None:
+        try:
+            turn = 0
+            while not over.is_set():
+                turn += 1
+                store.kv.set(f"k{number}", turn)
+                assert store.kv.get(f"k{number}") == turn
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(3)]
+    for thread in threads:
+        thread.start()
+    for _ in range(100):
+        backend.close()
+        time.sleep(0.002)
+    over.set()
+    for thread in threads:
+        thread.join(60)
+    assert failed == []
 
 
 def test_a_cancellation_is_never_swallowed(store: Store) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from bisect import bisect_left
 from collections.abc import Sequence
 from contextlib import suppress
@@ -50,7 +49,6 @@ class ClusterServer(Server):
         self._hosts: dict[Node, str] = {}
         self._nodes: dict[tuple[str, int], Node] = {}
         self._topology = Topology()
-        self._lock = threading.Lock()
         self._seed, *_ = [self._node_at(*self._address(url)) for url in (location.url, *location.others)]
 
     # -- what a server does -------------------------------------------------------------------------------------------
@@ -128,8 +126,8 @@ class ClusterServer(Server):
         return str(parsed.get("host", "localhost")), int(parsed.get("port", 6379))
 
     def _node_at(self, host: str, port: int) -> Node:
-        with self._lock:
-            if (host, port) not in self._nodes:
-                node = self._nodes[host, port] = Node(self._location, host=host, port=port)
-                self._hosts[node] = host
-            return self._nodes[host, port]
+        if (host, port) not in self._nodes:
+            node = Node(self._location, host=host, port=port)
+            self._hosts[node] = host  # before anybody can find it
+            self._nodes.setdefault((host, port), node)
+        return self._nodes[host, port]

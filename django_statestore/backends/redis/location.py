@@ -16,6 +16,7 @@ from django.utils.module_loading import import_string
 from redis.backoff import NoBackoff
 
 from ...exceptions import StoreMisconfigured
+from .pool import Pool
 
 CONNECTIONS = 100
 """The most connections of a process to one server, and of an event loop, unless the settings say otherwise."""
@@ -64,12 +65,11 @@ class Location:
     others: Sequence[str] = field(default=(), repr=False)
     """More addresses: of other nodes, where this is a cluster."""
 
-    def pool(self, **changes: Any) -> Any:
+    def pool(self, **changes: Any) -> Pool:
         """Return a pool of blocking connections; ``changes``, such as another host, come last."""
         arguments = self._arguments(redis.connection.parse_url(self.url), changes)  # type: ignore[no-untyped-call,unused-ignore]
         retry = redis.retry.Retry(NoBackoff(), 0)
-        pool: Any = redis.connection.BlockingConnectionPool  # half of redis-py has no types
-        return pool(retry=retry, timeout=_SECONDS, **arguments)
+        return Pool(retry=retry, timeout=_SECONDS, **arguments)
 
     def async_pool(self, **changes: Any) -> Any:
         """Return a pool of asynchronous connections, for one event loop. Its user keeps to ``seconds`` by himself.
@@ -78,7 +78,7 @@ class Location:
         """
         arguments = self._arguments(redis.asyncio.connection.parse_url(self.url), changes) | {"socket_timeout": None}
         retry = redis.asyncio.retry.Retry(NoBackoff(), 0)
-        pool: Any = redis.asyncio.connection.BlockingConnectionPool
+        pool: Any = redis.asyncio.connection.BlockingConnectionPool  # half of redis-py has no types
         return pool(retry=retry, timeout=_SECONDS, **arguments)
 
     @property

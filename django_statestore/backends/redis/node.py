@@ -8,7 +8,6 @@ from __future__ import annotations
 import asyncio
 import os
 import select
-import threading
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import suppress
 from typing import Any, TypeAlias
@@ -21,7 +20,7 @@ from .command import Argument
 from .faults import Lost, Refused, Unreached
 from .location import Location
 
-Pool: TypeAlias = Any  # half of redis-py has no types
+AsyncPool: TypeAlias = Any  # half of redis-py has no types
 
 # redis-py makes connection errors of these, but they are replies: the server did nothing.
 _REPLIES = (ResponseError, AuthenticationError, BusyLoadingError)
@@ -36,11 +35,11 @@ class Node:
     def __init__(self, location: Location, **changes: Any) -> None:
         self.where = location.where
         self._location, self._changes = location, changes
-        self._pool: Pool = location.pool(**changes)
+        self._pool = location.pool(**changes)
         self._seconds = location.seconds
-        self._async_pools: dict[asyncio.AbstractEventLoop, tuple[Pool, AsyncGenerator[None, None]]] = {}
+        self._async_pools: dict[asyncio.AbstractEventLoop, tuple[AsyncPool, AsyncGenerator[None, None]]] = {}
         self._inherited: list[Any] = []
-        self._lock, self._pid = threading.Lock(), os.getpid()
+        self._pid = os.getpid()
 
     def exchange(self, commands: Sequence[Sequence[Argument]]) -> Exchange:
         """Send commands together, in one round trip, and return the replies; errors are among them, not raised."""
@@ -52,8 +51,7 @@ class Node:
 
     async def aclose(self) -> None:
         """Close the connections of the running event loop; the next call makes new ones."""
-        with self._lock:
-            held = self._async_pools.pop(asyncio.get_running_loop(), None)
+        held = self._async_pools.pop(asyncio.get_running_loop(), None)
         if held:
             await held[1].aclose()
 
@@ -61,7 +59,7 @@ class Node:
 
     def send(self, commands: Sequence[Sequence[Argument]]) -> list[Any]:
         try:
-            connection = self._connection()
+            connection, generation = self._pool.lend()
         except _BREAKS as error:
             raise _failed(error) from None
         try:
@@ -83,21 +81,7 @@ class Node:
             connection.disconnect()
             raise
         finally:
-            self._pool.release(connection)
-
-    def _connection(self) -> Any:
-        """Return a connection that is alive as far as can be seen."""
-        connection = self._pool.get_connection()
-        try:
-            try:
-                connection.check_health()
-            except _BREAKS:
-                connection.disconnect()
-                connection.connect()
-        except BaseException:
-            self._pool.release(connection)
-            raise
-        return connection
+            self._pool.give_back(connection, generation)
 
     # -- asynchronous -------------------------------------------------------------------------------------------------
 
@@ -129,7 +113,7 @@ class Node:
         finally:
             await pool.release(connection)
 
-    async def _async_connection(self, pool: Pool) -> Any:
+    async def _async_connection(self, pool: AsyncPool) -> Any:
         """Return a connection that is alive as far as can be seen."""
         # Waiting for one to be free and connecting have limits of their own; the handshake has none.
         async with asyncio.timeout(self._seconds and self._seconds * 3):
@@ -147,32 +131,31 @@ class Node:
                 raise
             return connection
 
-    async def _async_pool(self) -> Pool:
+    async def _async_pool(self) -> AsyncPool:
         """Return the pool of the running event loop, which closes it when it ends."""
         loop = asyncio.get_running_loop()
         held = self._async_pools.get(loop)
         if held is not None and self._pid == os.getpid():
             return held[0]
-        with self._lock:
-            if self._pid != os.getpid():
-                # The parent's connections are kept, unused: collected here they would be closed under the parent.
-                self._inherited.append(self._async_pools)
-                self._async_pools, self._pid = {}, os.getpid()
-            for other in [each for each in self._async_pools if each.is_closed()]:
-                del self._async_pools[other]
-            pool = self._location.async_pool(**self._changes)
-            guard = self._closes_with_its_loop(loop, pool)
-            self._async_pools[loop] = (pool, guard)
+        # Without a lock: a thread that held it as another one forked would leave it locked in the child.
+        if self._pid != os.getpid():
+            # The parent's connections are kept, unused: collected here they would be closed under the parent.
+            self._inherited.append(self._async_pools)
+            self._async_pools, self._pid = {}, os.getpid()
+        for other in [each for each in tuple(self._async_pools) if each.is_closed()]:
+            self._async_pools.pop(other, None)
+        pool = self._location.async_pool(**self._changes)
+        guard = self._closes_with_its_loop(loop, pool)
+        self._async_pools[loop] = (pool, guard)
         await anext(guard)
         return pool
 
-    async def _closes_with_its_loop(self, loop: asyncio.AbstractEventLoop, pool: Pool) -> AsyncGenerator[None]:
+    async def _closes_with_its_loop(self, loop: asyncio.AbstractEventLoop, pool: AsyncPool) -> AsyncGenerator[None]:
         # An event loop ends the asynchronous generators that were begun in it before it is closed.
         try:
             yield
         finally:
-            with self._lock:
-                self._async_pools.pop(loop, None)
+            self._async_pools.pop(loop, None)
             with suppress(*_BREAKS):
                 await pool.disconnect()
 
