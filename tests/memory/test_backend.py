@@ -192,3 +192,50 @@ def test_an_error_leaves_the_store_usable(here: Store, backend: MemoryBackend) -
         here.kv.set("", 1)
     here.kv.set("k", 1)
     assert here.kv.get("k") == 1
+
+
+def test_an_operation_that_is_broken_off_leaves_nothing_torn() -> None:
+    """As by Ctrl-C in a notebook, or a soft time limit: an exception out of a signal handler may come anywhere."""
+    code = """
+import random, signal
+from django.conf import settings
+settings.configure()
+from django_statestore.backends.memory import MemoryBackend
+
+class Ended(BaseException):
+    pass
+
+def end(*_):
+    raise Ended
+
+signal.signal(signal.SIGALRM, end)
+store, chance, ended = MemoryBackend().store(), random.Random(1), 0
+facets = (store.kv, store.list, store.queue, store.lock, store.dedup)
+while ended < 1500:
+    try:
+        signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.00001, 0.0004))
+        for _ in range(50):
+            store.kv.set("k", 1, 60)
+            store.kv.delete("k")
+            store.list.append("k", 1, 2, 60)
+            store.list.delete("k")
+            store.queue.enqueue("k", 1, ttl=60)
+            item = store.queue.take("k")
+            item and item.ack()
+            lock = store.lock.acquire("k")
+            lock and lock.release()
+            claim = store.dedup.claim("k", 60)
+            claim and claim.forget()
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    except Ended:
+        ended += 1
+        for facet in facets:
+            assert facet.size() == len(facet.scan().items)
+            facet.clear()
+            assert facet.size() == 0
+        assert store.queue.enqueue("k", 1) == 1
+        assert store.queue.take("k").ack()
+print("done")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout.strip() == "done", done.stderr

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from typing import Any
 from weakref import WeakSet
 
 from .blobs import Blobs, EntryShelf
@@ -24,6 +25,8 @@ class Memory:
         # Re-entrant, so that a signal handler or finalizer that comes in the middle finds ``busy`` and can be told.
         self.lock = threading.RLock()
         self.busy = False
+        self.torn = False
+        """An operation was broken off: rows are there or not, but how they are found may be behind."""
         self.kv: Shelf[Value] = Shelf()
         self.handoff: Shelf[Value] = Shelf()
         self.locks: Shelf[Hold] = Shelf()
@@ -49,6 +52,14 @@ class Memory:
         self._turn = 0
         with _forking:
             _memories.add(self)
+
+    def mend(self) -> None:
+        """Make anew, out of the rows, all that they are found by."""
+        shelves: tuple[Shelf[Any], ...] = (
+            self.kv, self.handoff, self.locks, self.dedup, self.lists, self.queues, self.spool,
+        )  # fmt: skip
+        for shelf in shelves:
+            shelf.mend()
 
     def tidy(self, now: int) -> None:
         """Take away some of what is dead, of one facet after the other: more, over all writes, than writes can add."""

@@ -56,10 +56,15 @@ def alone(memory: Memory, work: Callable[[int], T], *, tidies: bool) -> T:
             )
         try:
             memory.busy = True
+            if memory.torn:
+                memory.mend()
+            memory.torn = True  # until it ends: an exception out of a signal handler may come anywhere
             now = memory.clock.now()
             if tidies:
                 memory.tidy(now)
-            return work(now)
+            result = work(now)
+            memory.torn = False
+            return result
         finally:
             memory.busy = False
 

@@ -43,6 +43,10 @@ class ListRow(Row):
             del self._kept[: self._floor]
             self._floor = 0
 
+    def mend(self) -> None:
+        self._floor = next((index for index, payload in enumerate(self._kept) if payload), len(self._kept))
+        self._bytes = sum(map(len, self._kept))
+
     def between(self, start: int, stop: int | None) -> Sequence[str]:
         """Return the payloads from ``start`` to ``stop``, both included; None: to the end."""
         return self._kept[self._floor + start : None if stop is None else self._floor + stop + 1]
@@ -151,6 +155,16 @@ class QueueRow(Row):
         self._hidden.put(number, until)
         return True
 
+    def mend(self) -> None:
+        free, hidden, expiring = Agenda[int](), Agenda[int](), Agenda[int]()
+        for number, item in self._items.items():
+            # What has come back already is looked at once more.
+            (free if item.hidden_until is None else hidden).put(number, item.hidden_until or number)
+            expiring.put(number, item.expires_at)
+        tokens = {item.token: number for number, item in self._items.items() if item.token is not None}
+        self._free, self._hidden, self._expiring, self._tokens = free, hidden, expiring, tokens
+        self._bytes = sum(len(item.payload) for item in self._items.values())
+
     def age(self, by: int) -> None:
         for number, item in self._items.items():
             item.expires_at, item.hidden_until = earlier(item.expires_at, by), earlier(item.hidden_until, by)
@@ -168,7 +182,7 @@ class QueueRow(Row):
 
     def _forget_token(self, item: QueueItem) -> None:
         if item.token is not None:
-            del self._tokens[item.token]
+            self._tokens.pop(item.token, None)
             item.token = None
 
 

@@ -34,6 +34,9 @@ class Row:
         """Return the bytes of the value that a listing shows."""
         return 0
 
+    def mend(self) -> None:
+        """Make anew what can be told from the rest of the row."""
+
     def age(self, by: int) -> None:
         """Move every instant ``by`` microseconds into the past."""
         self.expires_at = earlier(self.expires_at, by)
@@ -105,6 +108,16 @@ class Shelf(Generic[R]):
             self.remove(self._rows[digest])
             gone += 1
         return gone
+
+    def mend(self) -> None:
+        """Find every row again, after a change was broken off."""
+        names: dict[str, Names] = {}
+        endings: Agenda[bytes] = Agenda()
+        for row in self._rows.values():
+            row.mend()
+            names.setdefault(row.namespace, Names()).add(row.key, row.digest)
+            endings.put(row.digest, row.forget_at)
+        self._names, self._endings = names, endings
 
     def age(self, namespace: str, by: int) -> None:
         for row in self.within(namespace):
