@@ -41,6 +41,8 @@ class RedisBackend(
     ``cache``: a django-redis alias in ``CACHES``, whose address, client and connection settings are used; or
     ``location``: a URL (``redis://``, ``rediss://``, ``unix://``). ``prefix`` begins the name of every key, after the
     ``KEY_PREFIX`` of the alias. ``cluster``: the address is that of a node of a cluster, whose others are found by it.
+
+    Expiry is the server's own, in whole milliseconds: what expires may live up to one longer than its time, never less.
     """
 
     outlives_process = True
