@@ -211,22 +211,26 @@ def end(*_):
 signal.signal(signal.SIGALRM, end)
 store, chance, ended = MemoryBackend().store(), random.Random(1), 0
 facets = (store.kv, store.list, store.queue, store.lock, store.dedup)
+
+def calls():  # of its own: what a signal raises at the end of a loop's body passes by a handler around the loop
+    signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.00001, 0.0004))
+    for _ in range(50):
+        store.kv.set("k", 1, 60)
+        store.kv.delete("k")
+        store.list.append("k", 1, 2, 60)
+        store.list.delete("k")
+        store.queue.enqueue("k", 1, ttl=60)
+        item = store.queue.take("k")
+        item and item.ack()
+        lock = store.lock.acquire("k")
+        lock and lock.release()
+        claim = store.dedup.claim("k", 60)
+        claim and claim.forget()
+    signal.setitimer(signal.ITIMER_REAL, 0)
+
 while ended < 1500:
     try:
-        signal.setitimer(signal.ITIMER_REAL, chance.uniform(0.00001, 0.0004))
-        for _ in range(50):
-            store.kv.set("k", 1, 60)
-            store.kv.delete("k")
-            store.list.append("k", 1, 2, 60)
-            store.list.delete("k")
-            store.queue.enqueue("k", 1, ttl=60)
-            item = store.queue.take("k")
-            item and item.ack()
-            lock = store.lock.acquire("k")
-            lock and lock.release()
-            claim = store.dedup.claim("k", 60)
-            claim and claim.forget()
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        calls()
     except Ended:
         ended += 1
         for facet in facets:
