@@ -15,12 +15,20 @@ from tests.unit.spools import at_once
 pytestmark = pytest.mark.django_db(databases="__all__", transaction=True)
 
 
+def fill(store: Store) -> None:
+    store.kv.set("k", "old")
+    store.handoff.set("k", {"old": 1}, 60)
+    store.queue.enqueue("k", "old")
+
+
 def replace(store: Store) -> None:
     """Take what is there and put another in its place, as one step."""
     store.kv.consume("k")
     store.kv.set("k", "new", ttl=600)
     store.handoff.get_and_delete("k")
     store.handoff.set("k", {"new": 1}, 600)
+    store.queue.delete("k")
+    store.queue.enqueue("k", "new")
 
 
 REMOVALS: dict[str, tuple[Callable[[Store], object], object]] = {
@@ -29,6 +37,9 @@ REMOVALS: dict[str, tuple[Callable[[Store], object], object]] = {
     "kv.touch": (lambda store: store.kv.touch("k", 60), True),
     "handoff.get_and_delete": (lambda store: store.handoff.get_and_delete("k"), {"new": 1}),
     "handoff.delete": (lambda store: store.handoff.delete("k"), True),
+    "queue.dequeue": (lambda store: store.queue.dequeue("k"), "new"),
+    "queue.take": (lambda store: (item := store.queue.take("k")) and item.value, "new"),
+    "queue.delete": (lambda store: store.queue.delete("k"), True),
 }
 
 
@@ -36,8 +47,7 @@ REMOVALS: dict[str, tuple[Callable[[Store], object], object]] = {
 def test_who_waited_for_a_value_to_be_replaced_finds_the_new_one(postgres: Store, operation: str) -> None:
     """There was a value at every moment, so nobody may be told that there is none."""
     store, found = postgres, list[object]()
-    store.kv.set("k", "old")
-    store.handoff.set("k", {"old": 1}, 60)
+    fill(store)
     operate, expected = REMOVALS[operation]
     beside(store, lambda: replace(store), lambda: found.append(operate(store)))
     assert found == [expected]
@@ -46,12 +56,12 @@ def test_who_waited_for_a_value_to_be_replaced_finds_the_new_one(postgres: Store
 @pytest.mark.parametrize("operation", REMOVALS)
 def test_who_waited_for_a_value_to_be_taken_finds_none(postgres: Store, operation: str) -> None:
     store, found = postgres, list[object]()
-    store.kv.set("k", "old")
-    store.handoff.set("k", {"old": 1}, 60)
+    fill(store)
 
     def take() -> None:
         store.kv.consume("k")
         store.handoff.delete("k")
+        store.queue.delete("k")
 
     beside(store, take, lambda: found.append(REMOVALS[operation][0](store)))
     assert found in ([None], [False])
@@ -87,7 +97,7 @@ def test_a_touch_counts_from_the_end_of_its_wait(postgres: Store) -> None:
     assert 59.75 < left <= 60
 
 
-@pytest.mark.parametrize("operation", REMOVALS)
+@pytest.mark.parametrize("operation", [name for name in REMOVALS if not name.startswith("queue")])
 def test_what_expired_while_somebody_waited_for_it_is_over(postgres: Store, operation: str) -> None:
     store = postgres
     store.kv.set("k", "value", ttl=0.25)

@@ -129,7 +129,9 @@ class QueueStatements(DatabasePrimitives, QueuePrimitives):
 
     def _locked(self, entry: Entry, plain: str, dusty: str, parameters: Parameters) -> Row | None:
         """Lock the head and then send a statement, which so sees all that was committed before."""
-        head = self.row(sql.LOCK, {"id": entry.digest})
+        head: Row | None = (None,)
+        while head and head[0] is None:  # it went while this waited
+            head = self.row(sql.LOCK, {"id": entry.digest})
         return self.row(dusty if head[1] else plain, {**parameters, "queue": head[0]}) if head else None
 
     @writes

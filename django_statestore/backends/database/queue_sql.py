@@ -21,8 +21,17 @@ _DEAD = f"({next_of('expires_at', 'q.id')}) <= {{now}}"
 _LAPSED = f"({next_of('hidden_until', 'q.id')}) <= {{now}}"
 
 # It tells too whether anything is dead or lapsed; as of before the wait, so that only the speed of what follows may
-# depend on it: of each statement there is one for either case.
-LOCK = f"select q.id, {_DEAD} or {_LAPSED} from statestore_queue q where q.digest = %(id)s for update of q"
+# depend on it: of each statement there is one for either case. A head that was there before the wait and not after it
+# comes back without its id: in the same step another may have been put in its place, which is not seen yet.
+LOCK = f"""
+with held as (
+    select q.id, {_DEAD} or {_LAPSED} as dusty from statestore_queue q where q.digest = %(id)s for update of q
+)
+select id, dusty from held
+union all
+select null, false
+where not exists (select 1 from held) and exists (select 1 from statestore_queue where digest = %(id)s)
+"""
 
 # -- enqueue on PostgreSQL --------------------------------------------------------------------------------------------
 
