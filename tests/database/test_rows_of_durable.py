@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -11,28 +10,14 @@ from asgiref.sync import async_to_sync
 from django.db import transaction
 
 from django_statestore import Store, flow
-from django_statestore.contracts.checkpoint import Checkpoint
 from django_statestore.exceptions import (
     TransactionRefused,
 )
 from django_statestore.models import Task
 from django_statestore.services.purge import purge
 from django_statestore.testing import age
+from django_statestore.testing.conformance.durable import checkpoint
 from tests.calling import Call
-
-
-def checkpoint(**changes: object) -> Checkpoint:
-    start = Checkpoint(
-        definition_id="count",
-        revision="1",
-        next_step_index=0,
-        attempt_count=0,
-        max_attempts=3,
-        deadline_at_ms=1_900_000_000_123,
-        status="ready",
-        state={"count": 0},
-    )
-    return replace(start, **changes)  # type: ignore[arg-type]
 
 
 def test_a_cancelled_entry_leaves_nothing_held(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import io
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,16 @@ from django.db import transaction
 
 from django_statestore.exceptions import ValueNotSerializable
 from django_statestore.store import Store
+from django_statestore.testing.conformance.uploads import (
+    Broken,
+    FailingFile,
+    asynchronous,
+    breaking,
+    close,
+    in_pieces,
+)
 from tests.calling import Call
 from tests.unit.spools import chunks_of, states
-
-BODY = b"".join(b"line %d\n" % number for number in range(60))
 
 
 @pytest.fixture(params=[65_536, 7], ids=["one-chunk", "many-chunks"], autouse=True)
@@ -27,24 +33,8 @@ def chunk_size(request: pytest.FixtureRequest, store: Store) -> Iterator[int]:
         yield request.param
 
 
-def in_pieces(size: int) -> Iterator[bytes]:
-    return (BODY[start : start + size] for start in range(0, len(BODY), size))
-
-
-async def later(*items: Any) -> AsyncGenerator[Any]:
-    for item in items:
-        await asyncio.sleep(0)
-        if isinstance(item, BaseException):
-            raise item
-        yield item
-
-
-async def close(source: AsyncGenerator[Any]) -> None:
-    await source.aclose()
-
-
 def test_an_asynchronous_iterable_needs_the_asynchronous_form(store: Store) -> None:
-    source = later(b"a")
+    source = asynchronous(b"a")
     with pytest.raises(ValueNotSerializable, match=r"awrite\(\)"):
         store.spool.write("c", source)
     asyncio.run(close(source))
@@ -83,15 +73,6 @@ def test_a_text_file_on_disk_is_refused(store: Store, call: Call, tmp_path: Path
         call(store.spool.write, "c", file)  # type: ignore[arg-type]
 
 
-class Broken(Exception):
-    pass
-
-
-def breaking(after: int) -> Iterator[bytes]:
-    yield from list(in_pieces(10))[:after]
-    raise Broken
-
-
 @pytest.mark.parametrize("after", [0, 1, 20, 48])
 def test_a_source_that_fails_leaves_the_old_entry(store: Store, call: Call, after: int) -> None:
     old = call(store.spool.write, "c", "old")
@@ -108,22 +89,9 @@ def test_a_source_that_fails_leaves_the_old_entry(store: Store, call: Call, afte
 
 
 def test_a_file_that_fails_leaves_the_old_entry(store: Store, call: Call) -> None:
-    class Failing(io.RawIOBase):
-        left = 20
-
-        def readable(self) -> bool:
-            return True
-
-        def readinto(self, buffer: Any) -> int:
-            self.left -= 1
-            if not self.left:
-                raise Broken
-            buffer[:10] = b"0123456789"
-            return 10
-
     old = call(store.spool.write, "c", "old")
     with pytest.raises(Broken):
-        call(store.spool.write, "c", Failing())
+        call(store.spool.write, "c", FailingFile())
     assert call(store.spool.read, "c") == old
     assert states(store)["live"] == 1
 
@@ -131,7 +99,7 @@ def test_a_file_that_fails_leaves_the_old_entry(store: Store, call: Call) -> Non
 def test_an_asynchronous_source_that_fails_leaves_the_old_entry(store: Store) -> None:
     old = store.spool.write("c", "old")
     with pytest.raises(Broken):
-        async_to_sync(store.spool.awrite)("c", later(*in_pieces(10), Broken()))
+        async_to_sync(store.spool.awrite)("c", asynchronous(*in_pieces(10), Broken()))
     assert store.spool.read("c") == old
     assert set(states(store)) <= {"live", "condemned"}
 

@@ -37,6 +37,22 @@ def breaking(after: int) -> Iterator[bytes]:
     raise Broken
 
 
+class FailingFile(io.RawIOBase):
+    """Be a file that breaks off after some pieces."""
+
+    left = 20
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        self.left -= 1
+        if not self.left:
+            raise Broken
+        buffer[:10] = b"0123456789"
+        return 10
+
+
 def reused() -> Iterator[bytearray]:
     """Give every piece in one and the same buffer, as fast readers do."""
     buffer = bytearray()
@@ -53,7 +69,7 @@ async def asynchronous(*items: Any) -> AsyncGenerator[Any]:
         yield item
 
 
-async def _close(source: AsyncGenerator[Any]) -> None:
+async def close(source: AsyncGenerator[Any]) -> None:
     await source.aclose()
 
 
@@ -121,7 +137,7 @@ class UploadConformance(Conformance):
         source = asynchronous(b"a")
         with pytest.raises(ValueNotSerializable, match=r"awrite\(\)"):
             store.spool.write("c", source)
-        async_to_sync(_close)(source)
+        async_to_sync(close)(source)
         assert store.spool.size() == 0
 
     @pytest.mark.parametrize(
@@ -170,22 +186,9 @@ class UploadConformance(Conformance):
         assert call(store.spool.read, "c") == old
 
     def test_a_file_that_fails_leaves_the_old_entry(self, store: Store, call: Call) -> None:
-        class Failing(io.RawIOBase):
-            left = 20
-
-            def readable(self) -> bool:
-                return True
-
-            def readinto(self, buffer: Any) -> int:
-                self.left -= 1
-                if not self.left:
-                    raise Broken
-                buffer[:10] = b"0123456789"
-                return 10
-
         old = call(store.spool.write, "c", "old")
         with pytest.raises(Broken):
-            call(store.spool.write, "c", Failing())
+            call(store.spool.write, "c", FailingFile())
         assert call(store.spool.read, "c") == old
 
     def test_an_asynchronous_source_that_fails_leaves_the_old_entry(self, store: Store) -> None:
