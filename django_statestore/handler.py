@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -24,7 +23,6 @@ class StoreHandler:
 
     def __init__(self) -> None:
         self._stores: dict[str, Store] = {}
-        self._lock = threading.RLock()
         setting_changed.connect(self._reset)
 
     @property
@@ -40,10 +38,8 @@ class StoreHandler:
             return self._stores[alias]
         except KeyError:
             pass
-        with self._lock:
-            if alias not in self._stores:
-                self._stores[alias] = create_backend(alias, self.configuration).store()
-            return self._stores[alias]
+        # No lock, which a fork could copy held: two threads may both make a store, and one of the two is kept.
+        return self._stores.setdefault(alias, create_backend(alias, self.configuration).store())
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.configuration)
@@ -60,8 +56,7 @@ class StoreHandler:
 
     def _reset(self, *, setting: str, **kwargs: Any) -> None:
         if setting in {"STATESTORES", "DATABASES"}:
-            with self._lock:
-                self._stores.clear()
+            self._stores.clear()
 
 
 def create_backend(alias: str, configuration: dict[str, dict[str, Any]]) -> BaseBackend:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
+
+from django.utils.functional import cached_property
 
 from .contracts.dedup import Dedup, DedupPrimitives
 from .contracts.durable import Durable, DurablePrimitives

@@ -7,8 +7,9 @@ import json
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeAlias, TypeVar
+
+from django.utils.functional import cached_property
 
 from .. import codec
 from ..exceptions import InvalidDefinition, InvalidKey, InvalidTTL, PayloadInvalid, StateInvalid

@@ -58,6 +58,8 @@ def child(store: Store, others: list[Store], number: int) -> NoReturn:
             each.kv.set("child", number)
             each.kv.scan()
             assert each.kv.consume("child") == number
+        fresh = MemoryBackend().store()
+        fresh.kv.set("k", fresh.queue.enqueue("q", fresh.list.append("l", 1)))
         depth = store.queue.depth("q")
         assert store.queue.enqueue("q", 0) <= depth + 1
         while store.queue.dequeue("q") is not None:

@@ -14,12 +14,12 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from functools import cached_property
 from typing import Any, TypeVar
 
 from django.core.exceptions import ImproperlyConfigured
 from django.db import DatabaseError, Error, InterfaceError, connections, transaction
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.utils.functional import cached_property
 
 from ...exceptions import OutcomeUnknown, StoreMisconfigured, StoreUnavailable, TransactionConflict, TransactionRefused
 from .dialects import DIALECTS, Dialect, Statement
