@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, get_args
 
-from ..exceptions import CheckpointInvalid, VersionMismatch
+from ..exceptions import CheckpointInvalid, InvalidKey, VersionMismatch
+from ..keys import check_text
 
 VERSION = 2
 _LATEST_MS = 253_402_300_799_999  # the end of the year 9999: beyond it neither Python nor a database has a date
@@ -39,12 +40,12 @@ class Checkpoint:
     version: int = VERSION
 
     def __post_init__(self) -> None:
-        if self.version != VERSION or isinstance(self.version, bool):
-            raise VersionMismatch(f"the checkpoint has version {self.version!r}; this package reads {VERSION}")
+        _check_version(self.version)
         for name in ("definition_id", "revision"):
-            value = getattr(self, name)
-            if not isinstance(value, str) or not value:
-                raise CheckpointInvalid(f"{_WIRE[name]} must be a text that is not empty")
+            try:
+                check_text(getattr(self, name), _WIRE[name])
+            except InvalidKey as error:
+                raise CheckpointInvalid(str(error)) from None
         for name in ("next_step_index", "attempt_count", "max_attempts", "deadline_at_ms"):
             _whole(_WIRE[name], getattr(self, name), _LATEST_MS if name == "deadline_at_ms" else 2**31 - 1)
         if self.attempt_count > self.max_attempts:
@@ -66,8 +67,8 @@ class Checkpoint:
     @classmethod
     def from_json(cls, document: Any) -> Checkpoint:
         """Return the checkpoint of a wire document; ``CheckpointInvalid`` names the member that is wrong."""
-        if isinstance(document, Mapping) and document.get("version", VERSION) != VERSION:
-            raise VersionMismatch(f"the checkpoint has another version than {VERSION}")
+        if isinstance(document, Mapping) and "version" in document:
+            _check_version(document["version"])  # first: another version may have other members
         members = _members(document, _WIRE, "the checkpoint", optional="modelBudget")
         if "model_budget" in members:
             members["model_budget"] = BudgetUse(**_members(members["model_budget"], _BUDGET, "modelBudget"))
@@ -112,7 +113,14 @@ def _whole(name: str, value: Any, most: int) -> None:
         raise CheckpointInvalid(f"{name} must be a whole number from 0 to {most}")
 
 
-def _check_budget(budget: BudgetUse) -> None:
+def _check_version(version: object) -> None:
+    if type(version) is not int or version != VERSION:
+        raise VersionMismatch(f"the checkpoint has another version than {VERSION}")
+
+
+def _check_budget(budget: object) -> None:
+    if not isinstance(budget, BudgetUse):
+        raise CheckpointInvalid("model_budget must be a BudgetUse, or None")
     for name, wire in _BUDGET.items():
         _whole(f"modelBudget.{wire}", getattr(budget, name), 2**31 - 1)
     if budget.reserved_calls > budget.max_calls:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from .. import codec
-from ..exceptions import LeaseLost, OutcomeUnknown, StoreUnavailable, TaskBusy
+from ..exceptions import CheckpointInvalid, LeaseLost, OutcomeUnknown, StoreUnavailable, TaskBusy
 from ..flow import Action, Flow, both
 from ..keys import Entry, Namespace, Scope
 from ..renewer import RenewingBackend
@@ -106,11 +106,16 @@ class Durable:
 
         Inside ``exclusive`` it is written under that lease, and ``LeaseLost`` says that another took over. Elsewhere it
         takes the lease for this one write, or raises ``TaskBusy``.
+
+        A task of this package's engine goes on from what was saved. Sleeps and back-offs are not cut short; a wait for
+        a signal ends where the save leaves its step, and is kept otherwise.
         """
         held = self._held_here(id)
         if held is not None:
             yield from self._commit(id, held.token, checkpoint)
-        elif not (yield from self.primitives.durable_save(self.entry(id), checkpoint, codec.dumps(checkpoint.state))):
+            return
+        entry, payload = self.entry(id), _payload(checkpoint)
+        if not (yield from self.primitives.durable_save(entry, checkpoint, payload)):
             raise TaskBusy(f"the task {id!r} is held by another: its checkpoint was not saved")
 
     def _held_here(self, id: str) -> HeldTask | None:
@@ -138,7 +143,7 @@ class Durable:
 
     def _commit(self, id: str, token: str, checkpoint: Checkpoint) -> Flow[None]:
         """Replace the checkpoint under the lease of ``token``; ``LeaseLost``: another took over."""
-        payload = codec.dumps(checkpoint.state)
+        payload = _payload(checkpoint)
         if not (yield from self.primitives.durable_commit(self.entry(id), token_digest(token), checkpoint, payload)):
             raise LeaseLost(f"the lease on the task {id!r} was lost: its checkpoint was not saved")
 
@@ -157,3 +162,9 @@ class Durable:
     commit, acommit = both(_commit)
     renew, arenew = both(_renew)
     release, arelease = both(_release)
+
+
+def _payload(checkpoint: Checkpoint) -> str:
+    if not isinstance(checkpoint, Checkpoint):
+        raise CheckpointInvalid(f"expected a Checkpoint, got {type(checkpoint).__qualname__}: see Checkpoint.from_json")
+    return codec.dumps(checkpoint.state)

@@ -1,4 +1,4 @@
-"""What the durable engine asks of a store: the records and the primitives.
+"""What the durable engine asks of a store: the primitives, and what they are given and answer.
 
 Every change names the fence that its author holds (or has just read), and most name ``save_seq`` too: a write that
 comes too late finds no row, changes nothing, and is told so with None.
@@ -9,153 +9,25 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
-from typing import Any, Literal, TypeAlias
+from datetime import datetime
+from typing import Literal
 
-from ..flow import Action
+from ..flow import Action, Call
 from ..keys import Entry
-from ..renewer import RenewingBackend
-from .checkpoint import BudgetUse, Checkpoint
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-RING = 20
-"""How many of its last saves a task keeps."""
-
-Status: TypeAlias = Literal["ready", "running", "completed", "cancelled"]
-Asked: TypeAlias = Literal["applied", "stored", "refused"]
-"""What became of a request: done, waiting for the caller's commit, or too late."""
-
-FINISHED = ("completed", "cancelled")
-
-PARKED = ("attempts_exhausted", "budget_exhausted", "crash_loop", "reconcile_unknown", "state_invalid", "diverged")
-"""Why a task may wait for an operator instead of a worker."""
+from .history import HistoryPrimitives
+from .journal import Item, JournalPrimitives
+from .mailbox import DueTask, MailboxPrimitives
+from .position import Position
+from .taskrecord import NewTask, Status, TaskRecord
 
 
 @dataclass(frozen=True, slots=True)
-class NewTask:
-    """Hold what ``task_start`` writes. Durations are milliseconds."""
+class Waking:
+    """Hold what the claim of a task that waits names: the row is left alone if more was asked of it meanwhile."""
 
-    entry: Entry
-    definition: str
-    revision: str
-    fingerprint: str
-    start_digest: bytes
-    state: str
-    max_attempts: int
-    deadline: int
-    max_calls: int | None
-    max_calls_per_attempt: int | None
-    retention: int | None
-    notify: int | None
-    """How long the sweep may trust that a message is on its way; None: no message is sent."""
-
-
-@dataclass(frozen=True, slots=True)
-class TaskRecord:
-    """Hold one read of a task: its row, its newest state, and the store's clock at that moment."""
-
-    id: int
-    namespace: str
-    key: str
-    driven: bool
-    definition: str
-    revision: str
-    fingerprint: str
-    start_digest: bytes | None
-    status: Status
-    step_index: int
-    turn: int
-    attempts: int
-    max_attempts: int
-    deadline: datetime | None
-    max_calls: int | None
-    reserved_calls: int
-    max_calls_per_attempt: int | None
-    reason: str
-    save_seq: int
-    fence: int
-    claims: int
-    worker: str
-    wake_at: datetime | None
-    resume_at: datetime | None
-    cancel_requested: str | None
-    progress: float | None
-    progress_text: str
-    last_error: str
-    created_at: datetime
-    finished_at: datetime | None
-    state: str | None
-    """None: the id was locked but never saved."""
-    saved_attempts: int
-    """The attempts that had been spent when the newest state was saved."""
-    saved_by: str
-    """The worker that saved it."""
-    now: datetime
-
-    @property
-    def finished(self) -> bool:
-        return self.status in FINISHED
-
-    @property
-    def parked(self) -> bool:
-        """Return whether the task waits for an operator; not where it was asked to end."""
-        return not self.finished and bool(self.reason) and self.cancel_requested is None
-
-    @property
-    def leased(self) -> bool:
-        """Return whether somebody holds a living lease."""
-        return bool(self.worker) and self.wake_at is not None and self.wake_at > self.now
-
-    @property
-    def due(self) -> bool:
-        return self.wake_at is not None and self.wake_at <= self.now
-
-    @property
-    def restful(self) -> bool:
-        """Return whether the task is parked, or must not be woken yet, though it looks due."""
-        return self.parked or (self.resume_at is not None and self.resume_at > self.now and not self.overdue)
-
-    @property
-    def overdue(self) -> bool:
-        """Return whether its deadline has passed."""
-        return self.deadline is not None and self.deadline <= self.now
-
-    @property
-    def attempt(self) -> int:
-        """Return how often the open step was entered since the newest save."""
-        return self.attempts - self.saved_attempts
-
-    def checkpoint(self, state: Any) -> Checkpoint:
-        """Return the checkpoint that this row stands for; ``state`` is the plain value of its state."""
-        assert self.deadline is not None  # only an id that was locked and never saved has none
-        budget = None
-        if self.max_calls is not None:
-            budget = BudgetUse(
-                max_calls=self.max_calls,
-                reserved_calls=self.reserved_calls,
-                max_calls_per_attempt=self.max_calls_per_attempt or self.max_calls,
-            )
-        return Checkpoint(
-            definition_id=self.definition,
-            revision=self.revision,
-            next_step_index=self.step_index,
-            attempt_count=self.attempts,
-            max_attempts=self.max_attempts,
-            deadline_at_ms=(self.deadline - _EPOCH) // timedelta(milliseconds=1),
-            status=self.status,
-            state=state,
-            model_budget=budget,
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Position:
-    """Name the very row version that a change was decided on."""
-
-    task: int
-    fence: int
-    save_seq: int
+    signal_seq: int
+    received: int | None
+    """The mailbox line to be marked as used and kept as received; None: the wait has timed out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,7 +43,7 @@ class Grant:
 class Save:
     """Hold what a commit writes. ``ending`` is what the worker means to do next; the row may decide otherwise."""
 
-    ending: Literal["enter", "stop", "completed", "failed"]
+    ending: Literal["enter", "stop", "wait", "completed", "failed"]
     state: str
     step: str
     turn: int
@@ -194,6 +66,26 @@ class Save:
     progress_text: str | None = None
     forget_through: int | None = None
     """Drop the saves up to this one: they no longer fit."""
+    last: bool = False
+    """No step is left: a task that is cancelled or overdue by now has completed all the same."""
+    wait: Wait | None = None
+    """What the task waits for, where ``ending`` is ``wait``."""
+    items: tuple[Item, ...] = ()
+    """Lines for the journal, with the number of this save."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """Hold what a save waits for: a signal, a time, or whichever comes first."""
+
+    delay: int | None
+    """The milliseconds of the sleep or of the time-out; None: there is none."""
+    name: str = ""
+    """The signal; empty: a sleep."""
+    spec: str = ""
+    """JSON text that says what may answer it."""
+    seen: int = 0
+    """The ``signal_seq`` up to which the mailbox holds no such signal: if the row's is another, it is due at once."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,16 +139,22 @@ class Renewed:
 
 
 @dataclass(frozen=True, slots=True)
-class DueTask:
-    """Name a task that wants a message."""
+class OpenTask:
+    """Show a task that has not ended, for a look at all of them."""
 
     id: int
     namespace: str
     key: str
+    definition: str
+    revision: str
     fingerprint: str
+    step_index: int
+    status: Status
+    reason: str
+    state: str | None
 
 
-class TaskPrimitives(RenewingBackend):
+class TaskPrimitives(MailboxPrimitives, JournalPrimitives, HistoryPrimitives):
     """Be what a backend fills in to carry the engine. Errors texts and names are cleaned by the caller."""
 
     # -- the life of a task -------------------------------------------------------------------------------------------
@@ -274,8 +172,13 @@ class TaskPrimitives(RenewingBackend):
         """Return (save_seq, bytes) of the kept saves."""
 
     @abstractmethod
-    def task_claim(self, at: Position, worker: str, lease: int, *, enter: bool, calls: int) -> Action[Grant | None]:
-        """Take the lease of a due task and, with ``enter``, enter its step; None: the row says no (any more)."""
+    def task_claim(
+        self, at: Position, worker: str, lease: int, *, enter: bool, calls: int, waking: Waking | None = None
+    ) -> Action[Grant | None]:
+        """Take the lease of a due task and, with ``enter``, enter its step; None: the row says no (any more).
+
+        A task that waits is claimed only with ``waking``, which ends the wait and marks the signal as used.
+        """
 
     @abstractmethod
     def task_enter(self, at: Position, *, calls: int) -> Action[Grant | None]:
@@ -293,19 +196,19 @@ class TaskPrimitives(RenewingBackend):
     def task_renew(self, renewals: Sequence[Renewal]) -> Action[list[Renewed]]:
         """Renew leases, all in one go."""
 
-    # -- the caller's transaction -------------------------------------------------------------------------------------
-
     @abstractmethod
-    def task_deferred(self, write: Callable[[], None]) -> Action[bool]:
-        """Leave ``write`` to the commit of a block that is open on another database; False: there is none."""
+    def task_atomic(self, at: Position, work: Callable[[], Save]) -> Action[Committed | None]:
+        """Do ``work`` in a transaction on the store's own database, and commit the save it returns as its last part.
 
-    @abstractmethod
-    def task_hints(self) -> Action[bool]:
-        """Return whether ``task_after_commit`` can tell when what is written now becomes visible."""
+        All or nothing: whatever ``work`` wrote goes with it. None: the fence is stale, all is rolled back. What
+        ``work`` raises is raised, all rolled back; so is ``TransactionConflict`` where the database gave the
+        transaction up. An ``on_commit`` callback that raises is logged, not raised: the save stands by then.
+        ``NotSupported``: this store joins no transaction.
+        """
 
-    @abstractmethod
-    def task_after_commit(self, call: Callable[[], None]) -> Action[None]:
-        """Do ``call`` when what was written is visible to others: now, or when the open transaction commits."""
+    def task_isolated(self) -> Action[bool]:
+        """Return whether a transaction here is given up where its task's row is written meanwhile, as by a renewal."""
+        return Call(bool)
 
     # -- decided without a lease --------------------------------------------------------------------------------------
 
@@ -326,12 +229,12 @@ class TaskPrimitives(RenewingBackend):
         """Leave a due task to code that can continue it: due again after ``pause``; parked once ``grace`` is over."""
 
     @abstractmethod
-    def task_request_cancel(self, entry: Entry, reason: str, sender: str) -> Action[Asked]:
-        """Store the request and, unless the caller's transaction is open, apply it."""
+    def task_wait_again(self, at: Position, signal_seq: int) -> Action[bool]:
+        """Let a waiting task that woke for nothing wait on; False: more was asked of it, or it has changed."""
 
     @abstractmethod
-    def task_apply_requests(self, entry: Entry) -> Action[None]:
-        """Apply to the task's row what was stored inside a transaction."""
+    def task_complete(self, at: Position, waking: Waking | None) -> Action[bool]:
+        """Complete a task that nobody holds, whose last step has slept or waited to its end; False: look again."""
 
     # -- the sweep ----------------------------------------------------------------------------------------------------
 
@@ -344,20 +247,23 @@ class TaskPrimitives(RenewingBackend):
         """Return due tasks of the known fingerprints, whether messaged or not."""
 
     @abstractmethod
+    def tasks_open(self, after: int, limit: int) -> Action[list[OpenTask]]:
+        """Return tasks of the engine that have not ended, in the order of their ids, those above ``after``."""
+
+    @abstractmethod
     def task_unnotify(self, task: int) -> Action[None]:
         """Take back the mark: the message could not be sent."""
 
     @abstractmethod
-    def tasks_diverge(self, known: Sequence[str], grace: int) -> Action[int]:
-        """Note due tasks of unknown fingerprints, park those noted for ``grace``; return how many were parked."""
+    def tasks_diverge(self, known: Sequence[str], grace: int) -> Action[list[DueTask]]:
+        """Note due tasks of unknown fingerprints, park those noted for ``grace``; return those that were parked."""
 
     @abstractmethod
     def tasks_revive(self, known: Sequence[str]) -> Action[int]:
-        """Un-park diverged tasks whose fingerprint is known again."""
+        """Un-park diverged tasks whose fingerprint is known again; return how many.
 
-    @abstractmethod
-    def tasks_with_requests(self, age: int, limit: int) -> Action[list[DueTask]]:
-        """Return tasks with requests that nobody has applied for ``age``."""
+        Forgets the note on those known that were due when it was made, and are since: they stand in a queue.
+        """
 
     @abstractmethod
     def tasks_purge(self, retention: int, limit: int) -> Action[int]:

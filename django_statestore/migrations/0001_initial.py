@@ -283,6 +283,11 @@ class Migration(migrations.Migration):
                         fields=["finished_at"],
                         name="statestore_task_end",
                     ),
+                    models.Index(
+                        condition=models.Q(("reason", "diverged"), ("wake_at__isnull", True)),
+                        fields=["fingerprint"],
+                        name="statestore_task_diverged",
+                    ),
                 ],
             },
         ),
@@ -505,7 +510,11 @@ class Migration(migrations.Migration):
                 "verbose_name_plural": "requests",
                 "db_table": "statestore_mailbox",
                 "indexes": [
-                    models.Index(fields=["task", "seq"], name="statestore_mailbox_seq"),
+                    models.Index(
+                        condition=models.Q(("kind", "signal"), ("seq__isnull", False), ("used_at__isnull", True)),
+                        fields=["task", "name", "seq"],
+                        name="statestore_mailbox_unused",
+                    ),
                     models.Index(
                         condition=models.Q(("dropped", False), ("seq__isnull", True)),
                         fields=["sent_at"],
@@ -546,6 +555,13 @@ class Migration(migrations.Migration):
                 "verbose_name": "journal line",
                 "verbose_name_plural": "journal lines",
                 "db_table": "statestore_journal",
+                "indexes": [
+                    models.Index(
+                        condition=models.Q(("kind", "call")),
+                        fields=["task", "save_seq", "number"],
+                        name="statestore_journal_calls",
+                    ),
+                ],
                 "constraints": [models.UniqueConstraint(fields=("task", "number"), name="statestore_journal_number")],
             },
         ),

@@ -83,6 +83,11 @@ class Task(models.Model):
             models.Index(fields=["namespace", "key"], name="statestore_task_names"),
             models.Index(fields=["wake_at"], name="statestore_task_due", condition=Q(wake_at__isnull=False)),
             models.Index(fields=["finished_at"], name="statestore_task_end", condition=Q(finished_at__isnull=False)),
+            models.Index(
+                fields=["fingerprint"],
+                name="statestore_task_diverged",
+                condition=Q(reason="diverged", wake_at__isnull=True),
+            ),
         ]
 
     def __str__(self) -> str:
@@ -135,6 +140,11 @@ class JournalItem(models.Model):
         verbose_name = _("journal line")
         verbose_name_plural = _("journal lines")
         constraints = [models.UniqueConstraint(fields=["task", "number"], name="statestore_journal_number")]
+        indexes = [
+            models.Index(
+                fields=["task", "save_seq", "number"], name="statestore_journal_calls", condition=Q(kind="call")
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"{self.number} {self.kind} {self.name}"
@@ -160,7 +170,11 @@ class MailboxItem(models.Model):
         verbose_name_plural = _("requests")
         constraints = [models.UniqueConstraint(fields=["task", "key"], name="statestore_mailbox_key")]
         indexes = [
-            models.Index(fields=["task", "seq"], name="statestore_mailbox_seq"),
+            models.Index(
+                fields=["task", "name", "seq"],
+                name="statestore_mailbox_unused",
+                condition=Q(kind="signal", seq__isnull=False, used_at__isnull=True),
+            ),
             models.Index(
                 fields=["sent_at"], name="statestore_mailbox_new", condition=Q(seq__isnull=True, dropped=False)
             ),

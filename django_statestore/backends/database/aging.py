@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from .primitives import DatabasePrimitives
 
 _INSTANTS = {
@@ -24,10 +26,13 @@ update statestore_queue_item set expires_at = {earlier[expires_at]}, hidden_unti
 where queue_id in (select id from statestore_queue where namespace = %(namespace)s)
 """
 
-_MAILBOX = """
-update statestore_mailbox set sent_at = {earlier[sent_at]}
-where task_id in (select id from statestore_task where namespace = %(namespace)s)
-"""
+_OF_TASKS = {
+    "statestore_snapshot": ("saved_at",),
+    "statestore_journal": ("created_at",),
+    "statestore_mailbox": ("sent_at", "used_at"),
+}
+
+_TASKS = "task_id in (select id from statestore_task where namespace = %(namespace)s)"
 
 
 class AgingStatements(DatabasePrimitives):
@@ -37,7 +42,11 @@ class AgingStatements(DatabasePrimitives):
         parameters = {"namespace": namespace, "age": milliseconds}
         with self.database.transaction():
             for table, columns in _INSTANTS.items():
-                moved = ", ".join(f"{column} = {{earlier[{column}]}}" for column in columns)
-                self.rows(f"update {table} set {moved} where namespace = %(namespace)s", parameters)
+                self.rows(f"{_moved(table, columns)} where namespace = %(namespace)s", parameters)
             self.rows(_QUEUE_ITEMS, parameters)
-            self.rows(_MAILBOX, parameters)
+            for table, columns in _OF_TASKS.items():
+                self.rows(f"{_moved(table, columns)} where {_TASKS}", parameters)
+
+
+def _moved(table: str, columns: Sequence[str]) -> str:
+    return f"update {table} set {', '.join(f'{column} = {{earlier[{column}]}}' for column in columns)}"

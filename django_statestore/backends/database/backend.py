@@ -10,20 +10,24 @@ from django.db import connections
 from ...exceptions import StoreMisconfigured
 from ..base import BaseBackend
 from .aging import AgingStatements
+from .atomic import AtomicStatements
 from .checks import check_database
 from .connection import Database
 from .dedup import DedupStatements
 from .durable import DurableStatements
 from .handoff import HandoffStatements
+from .history import HistoryStatements
 from .kv import KVStatements
 from .listing import ListingStatements
 from .lists import ListStatements
 from .lock import LockStatements
+from .mailbox import MailboxStatements
 from .queue import QueueStatements
+from .releases import ReleaseStatements
+from .repairing import RepairStatements
 from .requests import RequestStatements
 from .spool import SpoolStatements
 from .sweeping import SweepStatements
-from .tasks import TaskStatements
 
 
 class DatabaseBackend(
@@ -36,8 +40,12 @@ class DatabaseBackend(
     HandoffStatements,
     SpoolStatements,
     DurableStatements,
-    TaskStatements,
+    HistoryStatements,
+    AtomicStatements,
+    ReleaseStatements,
+    RepairStatements,
     RequestStatements,
+    MailboxStatements,
     SweepStatements,
     AgingStatements,
     BaseBackend,

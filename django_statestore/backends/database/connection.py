@@ -84,6 +84,14 @@ class Database:
             with transaction.atomic(using=self.alias):
                 yield
 
+    @contextmanager
+    def durable_block(self) -> Iterator[None]:
+        """Make all that is done inside one transaction of our own, whoever does it."""
+        if not self.in_transaction:
+            self._connect(self.connection)
+        with transaction.atomic(using=self.alias, durable=True):
+            yield
+
     @property
     def tells_commit(self) -> bool:
         """Return whether ``on_commit`` works: not with ``AUTOCOMMIT: False`` outside any block."""

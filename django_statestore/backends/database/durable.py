@@ -10,9 +10,9 @@ from typing import Any
 
 from ...contracts.checkpoint import Checkpoint
 from ...contracts.durable import DurablePrimitives
-from ...contracts.tasks import RING
+from ...contracts.taskrecord import RING
 from ...keys import Entry
-from . import task_sql
+from . import commit_sql, task_sql
 from .primitives import DatabasePrimitives, commits, commits_repeatably, identity, reads
 from .tasks import record_of
 
@@ -38,11 +38,19 @@ where t.worker = '' or t.worker = %(worker)s or t.wake_at is null or t.wake_at <
 returning fence
 """
 
-_WRITTEN = """
+# A wait of the engine's is over where the save leaves its step.
+_STILL_WAITS = "(status = 'ready' and %(status)s = 'ready' and step_index = %(step_index)s)"
+
+_WRITTEN = f"""
+waiting_for = case when {_STILL_WAITS} then waiting_for else '' end,
+wait_spec = case when {_STILL_WAITS} then wait_spec else '' end,
+resume_at = case when waiting_for = '' or {_STILL_WAITS} then resume_at end,
+turn = case when step_index = %(step_index)s then turn else 1 end,
+received = case when step_index = %(step_index)s then received end,
 definition = %(definition)s, revision = %(revision)s, status = %(status)s, step_index = %(step_index)s,
-attempts = %(attempts)s, max_attempts = %(max_attempts)s, deadline = {epoch[deadline]}, max_calls = %(max_calls)s,
+attempts = %(attempts)s, max_attempts = %(max_attempts)s, deadline = {{epoch[deadline]}}, max_calls = %(max_calls)s,
 reserved_calls = %(reserved)s, max_calls_per_attempt = %(per_attempt)s, save_seq = save_seq + 1,
-finished_at = case when %(finished)s then coalesce(finished_at, {now}) end
+finished_at = case when %(finished)s then coalesce(finished_at, {{now}}) end
 """
 
 _COMMIT = f"""
@@ -50,21 +58,21 @@ update statestore_task set {_WRITTEN} where digest = %(id)s and worker = %(worke
 returning id, save_seq, turn
 """
 
-_SNAPSHOT = task_sql.SNAPSHOT.replace("{from_update}", "where true")
-
-_RELEASE = """
-update statestore_task set worker = '', fence = {greatest}(fence + 1, {micros}),
+_RELEASE = f"""
+update statestore_task set worker = '', {task_sql.RAISE_FENCE},
     wake_at = case
-        when not driven then {now}
-        when reason <> '' or status in ('completed', 'cancelled') then null
-        else {least}(coalesce(resume_at, {now}), deadline)
+        when not driven then {{now}}
+        when status in ('completed', 'cancelled') then null
+        else {task_sql.WAKE}
     end
 where digest = %(id)s and worker = %(worker)s
 returning 1
 """
 
 _RENEW = """
-update statestore_task set wake_at = {after[lease]} where digest = %(id)s and worker = %(worker)s returning 1
+update statestore_task set wake_at = {after[lease]}, notified_until = null
+where digest = %(id)s and worker = %(worker)s
+returning 1
 """
 
 
@@ -148,7 +156,7 @@ class DurableStatements(DatabasePrimitives, DurablePrimitives):
             "saved_by": "",
             "milliseconds": None,
         }
-        self.rows(_SNAPSHOT, saved)
+        self.rows(commit_sql.SNAPSHOT_ALONE, saved)
         return True
 
 

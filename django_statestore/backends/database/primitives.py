@@ -53,7 +53,8 @@ def _unit(
 
         return Call(work)
 
-    name = function.__name__.replace("_", ".", 1)
+    facet, _, operation = function.__name__.partition("_")
+    name = "driving or repairing a durable task" if facet == "task" else f"{facet}.{operation}"
     functools.update_wrapper(primitive, function)
     return primitive
 

@@ -1,4 +1,4 @@
-"""Requests to a task: stored in its mailbox, applied to its row.
+"""Requests to a durable task: stored in its mailbox, applied to its row.
 
 Inside a caller's open transaction only the mailbox row is written: a slow request would else hold the task's row and
 block its worker. It is applied when that transaction has committed, or by the sweep.
@@ -6,91 +6,104 @@ block its worker. It is applied when that transaction has committed, or by the s
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from dataclasses import asdict, replace
+from typing import Any
 
-from django.db import transaction
-
-from ...contracts.tasks import Asked, DueTask, TaskPrimitives
+from ... import codec
+from ...contracts.mailbox import Limits, Reply, Request
 from ...keys import Entry
-from .primitives import DatabasePrimitives, reads, writes
-
-_OPEN = "status in ('ready', 'running')"
-
-# The hot row first: it is what the rest waits for. A task that nobody holds becomes due, so that whoever looks ends it.
-_ASK = f"""
-update statestore_task set signal_seq = signal_seq + 1,
-    cancel_requested = coalesce(cancel_requested, %(reason)s),
-    wake_at = case when worker <> '' and wake_at > {{now}} then wake_at else {{now}} end,
-    notified_until = case when worker <> '' and wake_at > {{now}} then notified_until end
-where digest = %(id)s and {_OPEN}
-returning id, signal_seq
-"""
-
-_STORE = f"""
-insert into statestore_mailbox (task_id, kind, name, key, payload, sender, sent_at, seq, dropped)
-select id, 'cancel', %(reason)s, null, 'null', %(sender)s, {{now}}, cast(%(seq)s as bigint), %(dropped)s
-from statestore_task where digest = %(id)s and {_OPEN}
-returning 1
-"""
-
-_PENDING = """
-select m.id, m.name from statestore_mailbox m join statestore_task t on t.id = m.task_id
-where t.digest = %(id)s and m.kind = 'cancel' and m.seq is null and not m.dropped order by m.id
-"""
-
-_APPLIED = "update statestore_mailbox set seq = %(seq)s where id = %(item)s and seq is null and not dropped"
-
-_DROPPED = "update statestore_mailbox set dropped = true where id = %(item)s and seq is null"
-
-_WAITING = """
-select distinct t.id, t.namespace, t.key, t.fingerprint
-from statestore_mailbox m join statestore_task t on t.id = m.task_id
-where m.seq is null and not m.dropped and m.sent_at <= {before_clock[age]} limit %(limit)s
-"""
+from . import request_sql as sql
+from .journal import JournalStatements
+from .primitives import writes
 
 
-class RequestStatements(DatabasePrimitives, TaskPrimitives):
-    """Fill in cancel requests, and how a write stands to the caller's transaction."""
-
-    @reads
-    def task_deferred(self, write: Callable[[], None]) -> bool:
-        other = None if self.database.in_transaction else self.database.block_elsewhere()
-        if other is not None:
-            transaction.on_commit(write, using=other, robust=True)
-        return other is not None
-
-    @reads
-    def task_hints(self) -> bool:
-        return self.database.tells_commit
-
-    @reads
-    def task_after_commit(self, call: Callable[[], None]) -> None:
-        transaction.on_commit(call, using=self.database.alias, robust=True)
+class RequestStatements(JournalStatements):
+    """Fill in requests."""
 
     @writes
-    def task_request_cancel(self, entry: Entry, reason: str, sender: str) -> Asked:
-        request = {"id": entry.digest, "reason": reason, "sender": sender, "dropped": False}
+    def task_request(self, entry: Entry, request: Request) -> Reply:
+        if request.kind == "grant":
+            request = replace(request, payload=codec.dumps(asdict(request.limits)))
+        elif request.kind == "cancel":
+            request = replace(request, payload=codec.dumps(request.name))
         # A row of ours that a caller's transaction holds would keep its worker from renewing: only the mailbox then.
         if self.database.in_transaction and not self.database.in_test_case:
-            return "stored" if self.touched(_STORE, request | {"seq": None}) else "refused"
+            stored = self._store(entry, request)
+            return stored if isinstance(stored, Reply) else Reply("stored", stored[1])
+        if self.database.dialect.chains and request.kind == "signal" and request.key is None:
+            row = self.row(sql.SIGNAL_CHAINED, _stored(entry, request))
+            return Reply("applied", int(row[0]), woken=bool(row[1])) if row else Reply("refused")
         with self.database.transaction():
-            row = self.row(_ASK, request)
-            if row is None:
-                return "refused"
-            self.rows(_STORE, request | {"seq": row[1]})
-        return "applied"
+            stored = self._store(entry, request)
+            if isinstance(stored, Reply):
+                return stored
+            mail, task = stored
+            woken = self._apply(task, mail, request)
+            if woken is None:  # it has ended since this began
+                self.rows(sql.TAKE_BACK, {"mail": mail})
+                return Reply("refused")
+        return Reply("applied", task, woken=woken)
 
     @writes
-    def task_apply_requests(self, entry: Entry) -> None:
+    def task_apply_requests(self, entry: Entry, notify: int | None) -> Reply:
         with self.database.transaction():
-            pending = self.rows(_PENDING, {"id": entry.digest})
-            for item, reason in pending:
-                row = self.row(_ASK, {"id": entry.digest, "reason": reason})
-                if row is None:
-                    self.rows(_DROPPED, {"item": item})
-                else:
-                    self.rows(_APPLIED, {"item": item, "seq": row[1]})
+            # The hot row first: whoever applies beside this waits here, and then finds nothing pending.
+            row = self.row(sql.LOCK, {"id": entry.digest})
+            if row is None:
+                return Reply("refused")
+            task, woken = int(row[0]), False
+            for mail, kind, name, payload, sender in self.rows(sql.PENDING, {"task": task}):
+                limits = Limits(**codec.loads(payload)) if kind == "grant" else Limits()
+                request = Request(kind, name, payload, sender=sender, limits=limits, notify=notify)
+                applied = self._apply(task, mail, request)
+                if applied is None:
+                    self.rows(sql.DROPPED, {"mail": mail, "dropped": True})
+                woken = woken or bool(applied)
+        return Reply("applied", task, woken=woken)
 
-    @reads
-    def tasks_with_requests(self, age: int, limit: int) -> list[DueTask]:
-        return [DueTask(*row) for row in self.rows(_WAITING, {"age": age, "limit": limit})]
+    def _store(self, entry: Entry, request: Request) -> tuple[int, int] | Reply:
+        """Store the request, not yet applied; return its id and its task's, or the answer that says why not."""
+        row = self.row(sql.STORE, _stored(entry, request))
+        if row is not None:
+            return int(row[0]), int(row[1])
+        found = self.row(sql.FIND, {"id": entry.digest})
+        return Reply("known", int(found[0])) if found else Reply("refused")
+
+    def _apply(self, task: int, mail: int, request: Request) -> bool | None:
+        """Apply a stored request to the row and return whether that made it due; None: the task has ended."""
+        parameters: dict[str, Any] = {"task": task, "name": request.name, "notify": request.notify}
+        if request.kind == "signal":
+            row = self.row(sql.SIGNAL, parameters)
+        elif request.kind == "cancel":
+            row = self.row(sql.CANCEL, parameters)
+        else:
+            row = self.row(sql.GRANT, parameters | asdict(request.limits))
+        if row is None:
+            return None
+        seq, save_seq, number, woken = row
+        self.rows(sql.APPLIED, {"mail": mail, "seq": seq})
+        if request.kind == "signal":
+            return bool(woken)
+        self.record_repair(task, number, save_seq, request.kind, request.payload, request.sender)
+        return bool(woken) if request.kind == "cancel" else self._granted(task, request.notify, parked=bool(woken))
+
+    def _granted(self, task: int, notify: int | None, *, parked: bool) -> bool:
+        parameters = {"task": task, "notify": notify}
+        if not parked:
+            self.rows(sql.AFTER_GRANT, parameters)
+            return False
+        row = self.row(sql.REVIVE, parameters)
+        return row is not None and bool(row[0])
+
+
+def _stored(entry: Entry, request: Request) -> dict[str, Any]:
+    return {
+        "id": entry.digest,
+        "kind": request.kind,
+        "name": request.name,
+        "key": request.key,
+        "payload": request.payload,
+        "sender": request.sender,
+        "notify": request.notify,
+        "dropped": False,
+    }

@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from ...contracts.tasks import DueTask, TaskPrimitives
+from ...contracts.mailbox import DueTask
+from ...contracts.tasks import TaskPrimitives
 from .primitives import DatabasePrimitives, reads, writes
 
-_DUE = "driven and wake_at <= {clock}"
+# One that has ended keeps the end of a lease of the contract, where that has lapsed.
+_DUE = "driven and status in ('ready', 'running') and wake_at <= {clock}"
 
 _UNNOTIFIED = "(notified_until is null or notified_until <= {clock})"
 
-# The look-up locks in the order of the ids and passes over locked rows; the update repeats the test on the row itself.
+# The look-up goes along the index, those due longest first, for the planner cannot know how few are due; it passes over
+# locked rows, so it never waits for another. The update repeats the test on the row itself.
 _NOTIFY = f"""
 update statestore_task set notified_until = {{after[grace]}}
 where id {{batch}}
-    select id from statestore_task where {_DUE} and {_UNNOTIFIED} and fingerprint in (*) order by id limit %(limit)s
-    {{end}}
+    select id from statestore_task where {_DUE} and {_UNNOTIFIED} and fingerprint in (*) order by wake_at
+    limit %(limit)s {{end}}
 ) and wake_at <= {{now}} and (notified_until is null or notified_until <= {{now}})
 returning id, namespace, key, fingerprint
 """
@@ -33,7 +36,7 @@ _NOTE = f"""
 update statestore_task set mismatch_since = {{now}}
 where id {{batch}}
     select id from statestore_task where {_DUE} and fingerprint not in (*) and mismatch_since is null
-    order by id limit 500 {{end}}
+    order by wake_at limit 500 {{end}}
 )
 """
 
@@ -42,9 +45,9 @@ update statestore_task set reason = 'diverged', wake_at = null, worker = '', not
     fence = {{greatest}}(fence + 1, {{micros}})
 where id {{batch}}
     select id from statestore_task where {_DUE} and fingerprint not in (*)
-    and mismatch_since <= {{before_clock[grace]}} order by id limit 500 {{end}}
+    and mismatch_since <= {{before_clock[grace]}} order by wake_at limit 500 {{end}}
 ) and wake_at <= {{now}}
-returning 1
+returning id, namespace, key, fingerprint
 """
 
 _REVIVE = """
@@ -55,6 +58,16 @@ where id {batch}
     and status in ('ready', 'running') order by id limit 500 {end}
 )
 returning 1
+"""
+
+# A task that was noted while it was due and has been since only stands in a queue, where its code is at work. One that
+# was let go is due at a later time than that of its note: whoever did so may have its code and not read its state.
+_FORGET = f"""
+update statestore_task set mismatch_since = null
+where id {{batch}}
+    select id from statestore_task where {_DUE} and fingerprint in (*) and wake_at <= mismatch_since
+    order by mismatch_since limit 500 {{end}}
+)
 """
 
 _FREE = "(worker = '' or wake_at is null or wake_at <= {clock})"
@@ -107,15 +120,17 @@ class SweepStatements(DatabasePrimitives, TaskPrimitives):
         self.rows(_UNNOTIFY, {"task": task})
 
     @writes
-    def tasks_diverge(self, known: Sequence[str], grace: int) -> int:
+    def tasks_diverge(self, known: Sequence[str], grace: int) -> list[DueTask]:
         values = [*known, ""]  # never an empty list: NOT IN (NULL) holds for nothing
         template, among = _among(_NOTE, values)
         self.rows(template, among)
         template, among = _among(_DIVERGE, values)
-        return len(self.rows(template, among | {"grace": grace}))
+        return [DueTask(*row) for row in self.rows(template, among | {"grace": grace})]
 
     @writes
     def tasks_revive(self, known: Sequence[str]) -> int:
+        template, among = _among(_FORGET, known)
+        self.rows(template, among)
         template, among = _among(_REVIVE, known)
         return len(self.rows(template, among))
 

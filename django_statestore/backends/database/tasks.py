@@ -1,27 +1,16 @@
-"""The engine's primitives on a database: claim, commit, fail, renew, and what is decided without a lease."""
+"""The life of a durable task on a database: start, read, claim, enter, commit."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from ...contracts.tasks import (
-    RING,
-    Committed,
-    Failure,
-    Grant,
-    NewTask,
-    Position,
-    Renewal,
-    Renewed,
-    Save,
-    Status,
-    TaskPrimitives,
-    TaskRecord,
-)
+from ...contracts.position import Position
+from ...contracts.taskrecord import RING, NewTask, TaskRecord
+from ...contracts.tasks import Committed, Grant, Save, TaskPrimitives, Wait, Waking
 from ...keys import Entry
 from ...models.fields import instant
+from . import commit_sql
 from . import task_sql as sql
 from .connection import Row
 from .primitives import DatabasePrimitives, commits, identity, reads, writes
@@ -32,28 +21,19 @@ class TaskStatements(DatabasePrimitives, TaskPrimitives):
 
     @writes
     def task_start(self, new: NewTask) -> bool:
-        parameters = identity(new.entry) | {
-            "driven": True,
-            "definition": new.definition,
-            "revision": new.revision,
-            "fingerprint": new.fingerprint,
-            "start_digest": new.start_digest,
-            "state": new.state,
-            "size": len(new.state),
-            "max_attempts": new.max_attempts,
-            "deadline": new.deadline,
-            "max_calls": new.max_calls,
-            "max_calls_per_attempt": new.max_calls_per_attempt,
-            "retention": new.retention,
-            "notify": new.notify,
-        }
+        parameters = new_task(new, outcome="started")
         if self.database.dialect.chains:
             return self.touched(sql.START_CHAINED, parameters)
         with self.database.transaction():
-            started = self.touched(sql.INSERT_TASK, parameters)
-            if started:
-                self.rows(sql.START_SNAPSHOT, parameters)
-        return started
+            return self.insert_task(parameters) is not None
+
+    def insert_task(self, parameters: dict[str, Any]) -> int | None:
+        """Insert a task and its first state, and return its id; None: it is taken. Call it within a transaction."""
+        row = self.row(sql.INSERT_TASK, parameters)
+        if row is None:
+            return None
+        self.rows(sql.START_SNAPSHOT, parameters)
+        return int(row[0])
 
     @reads
     def task_read(self, entry: Entry) -> TaskRecord | None:
@@ -65,146 +45,136 @@ class TaskStatements(DatabasePrimitives, TaskPrimitives):
         return [(int(seq), int(size)) for seq, size in self.rows(sql.SIZES, {"task": task})]
 
     @commits
-    def task_claim(self, at: Position, worker: str, lease: int, *, enter: bool, calls: int) -> Grant | None:
-        template = sql.CLAIM_AND_ENTER if enter else sql.CLAIM
-        return _grant(self.row(template, _at(at) | {"worker": worker, "lease": lease, "calls": calls}))
+    def task_claim(
+        self, at: Position, worker: str, lease: int, *, enter: bool, calls: int, waking: Waking | None = None
+    ) -> Grant | None:
+        parameters = parameters_at(at) | {"worker": worker, "lease": lease, "calls": calls}
+        if waking is None:
+            return _grant(self.row(sql.CLAIMS["plain", enter], parameters))
+        parameters |= {"signal_seq": waking.signal_seq, "received": waking.received}
+        if waking.received is None:
+            return _grant(self.row(sql.CLAIMS["timed out", enter], parameters))
+        if self.database.dialect.chains:
+            return _grant(self.row(sql.CLAIMS_CHAINED[enter], parameters))
+        with self.database.transaction():
+            row = self.row(sql.CLAIMS["signalled", enter], parameters)
+            if row is not None:
+                self.rows(sql.USE_MAIL, parameters)
+        return _grant(row)
 
     @commits
     def task_enter(self, at: Position, *, calls: int) -> Grant | None:
-        return _grant(self.row(sql.ENTER, _at(at) | {"calls": calls}))
+        return _grant(self.row(sql.ENTER, parameters_at(at) | {"calls": calls}))
 
     @commits
     def task_commit(self, at: Position, save: Save) -> Committed | None:
-        parameters = _at(at) | {
-            "slot": (at.save_seq + 1) % RING,
-            "next_seq": at.save_seq + 1,
-            "next_index": save.next_index,
-            "next_turn": save.next_turn,
-            "more_attempts": save.more_attempts,
-            "refund": save.refund,
-            "calls": save.calls,
-            "lease": save.lease,
-            "two_thirds": save.lease * 2 // 3,
-            "notify": save.notify,
-            "status": "cancelled" if save.ending == "failed" else "completed",
-            "reason": save.reason,
-            "progress": save.progress,
-            "progress_text": save.progress_text,
-            "step": save.step,
-            "turn": save.turn,
-            "spent": save.attempts,
-            "outcome": save.outcome,
-            "state": save.state,
-            "size": len(save.state),
-            "saved_by": save.worker,
-            "milliseconds": save.milliseconds,
-            "forget_through": save.forget_through,
-        }
+        return self.commit(at, save)
+
+    def commit(self, at: Position, save: Save) -> Committed | None:
+        """Commit a save, in the transaction that is open, or in one of its own."""
+        parameters, items = parameters_at(at) | saved(at, save), save.items
         forget = save.forget_through is not None
         if self.database.dialect.chains:
-            return _committed(self.row(sql.CHAINED[save.ending, forget], parameters))
+            if items:
+                parameters |= {
+                    "item_names": [item.name for item in items],
+                    "item_values": [item.value for item in items],
+                }
+            return _committed(self.row(commit_sql.CHAINED[save.ending, forget, bool(items)], parameters))
         with self.database.transaction():
-            row = self.row(sql.UPDATES[save.ending], parameters)
+            row = self.row(commit_sql.UPDATES[save.ending], parameters)
             if row is not None:
-                self.rows(sql.SNAPSHOT, parameters)
+                self.rows(commit_sql.SNAPSHOT, parameters)
                 if forget:
-                    self.rows(sql.FORGET, parameters)
+                    self.rows(commit_sql.FORGET, parameters)
+                for number, item in enumerate(items, int(row[-1]) - len(items) + 1):
+                    line = {"number": number, "name": item.name, "value": item.value}
+                    self.rows(commit_sql.ITEM, parameters | line)
         return _committed(row)
 
-    @commits
-    def task_fail(self, at: Position, failure: Failure) -> Status | None:
-        row = self.row(
-            sql.FAIL,
-            _at(at)
-            | {
-                "error": failure.error,
-                "backoff": failure.backoff,
-                "cancelled": failure.cancelled,
-                "reason": failure.reason,
-                "open_step": failure.open_step,
-                "keep_claims": failure.keep_claims,
-                "notify": failure.notify,
-                "progress": failure.progress,
-                "progress_text": failure.progress_text,
-            },
-        )
-        return row[0] if row else None
 
-    @commits
-    def task_renew(self, renewals: Sequence[Renewal]) -> list[Renewed]:
-        if self.database.dialect.chains:
-            return self._renew_many(renewals)
-        return [self._renew(renewal) for renewal in renewals]
-
-    def _renew(self, renewal: Renewal) -> Renewed:
-        row = self.row(
-            sql.RENEW,
-            {
-                "task": renewal.task,
-                "fence": renewal.fence,
-                "lease": renewal.lease,
-                "progress": renewal.progress,
-                "progress_text": renewal.progress_text,
-            },
-        )
-        return Renewed(True, row[0]) if row else Renewed(False)
-
-    def _renew_many(self, renewals: Sequence[Renewal]) -> list[Renewed]:
-        asked = {
-            "tasks": [renewal.task for renewal in renewals],
-            "fences": [renewal.fence for renewal in renewals],
-            "leases": [renewal.lease for renewal in renewals],
-            "progresses": [renewal.progress for renewal in renewals],
-            "texts": [renewal.progress_text for renewal in renewals],
-        }
-        renewed: dict[int, str | None] = dict(self.rows(sql.RENEW_MANY, asked))
-        if len(renewed) < len(renewals):
-            # A row that was passed over because somebody has it locked is not a lost lease.
-            renewed |= {task: None for (task,) in self.rows(sql.STILL_HELD, asked) if task not in renewed}
-        return [
-            Renewed(True, renewed[renewal.task]) if renewal.task in renewed else Renewed(False) for renewal in renewals
-        ]
-
-    @commits
-    def task_cancel(self, at: Position, reason: str) -> bool:
-        return self.touched(sql.CANCEL, _at(at) | {"reason": reason})
-
-    @commits
-    def task_park(self, at: Position, reason: str, *, ready: bool = False) -> bool:
-        return self.touched(sql.PARK, _at(at) | {"reason": reason, "ready": ready})
-
-    @commits
-    def task_restore(self, at: Position) -> bool:
-        return self.touched(sql.RESTORE, _at(at))
-
-    @commits
-    def task_let_go(self, at: Position, reason: str, note: str, *, pause: int, grace: int) -> bool:
-        parameters = {"reason": reason, "note": note, "pause": pause, "grace": grace}
-        return self.touched(sql.LET_GO, _at(at) | parameters)
-
-
-def _at(at: Position) -> dict[str, Any]:
+def parameters_at(at: Position) -> dict[str, Any]:
     return {"task": at.task, "fence": at.fence, "save_seq": at.save_seq}
 
 
-def _moment(value: Any) -> datetime:
-    moment = instant(value)
-    assert moment is not None
-    return moment
+def saved(at: Position, save: Save) -> dict[str, Any]:
+    """Return the parameters of the statements that commit a save."""
+    wait = save.wait or Wait(None)
+    return {
+        "slot": (at.save_seq + 1) % RING,
+        "next_seq": at.save_seq + 1,
+        "next_index": save.next_index,
+        "next_turn": save.next_turn,
+        "more_attempts": save.more_attempts,
+        "refund": save.refund,
+        "calls": save.calls,
+        "lease": save.lease,
+        "two_thirds": save.lease * 2 // 3,
+        "notify": save.notify,
+        "status": "cancelled" if save.ending == "failed" else "completed",
+        "reason": save.reason,
+        "progress": save.progress,
+        "progress_text": save.progress_text,
+        "step": save.step,
+        "turn": save.turn,
+        "spent": save.attempts,
+        "outcome": save.outcome,
+        "state": save.state,
+        "size": len(save.state),
+        "saved_by": save.worker,
+        "milliseconds": save.milliseconds,
+        "forget_through": save.forget_through,
+        "item_count": len(save.items),
+        "last": save.last,
+        "delay": wait.delay,
+        "wait_name": wait.name,
+        "wait_spec": wait.spec,
+        "seen": wait.seen,
+    }
+
+
+def new_task(new: NewTask, *, step_index: int = 0, forked_from: int | None = None, outcome: str) -> dict[str, Any]:
+    """Return the parameters of the statements that insert a task and its first state."""
+    return identity(new.entry) | {
+        "driven": True,
+        "definition": new.definition,
+        "revision": new.revision,
+        "fingerprint": new.fingerprint,
+        "start_digest": new.start_digest,
+        "forked_from": forked_from,
+        "step_index": step_index,
+        "outcome": outcome,
+        "state": new.state,
+        "size": len(new.state),
+        "max_attempts": new.max_attempts,
+        "deadline": new.deadline,
+        "not_before": new.not_before,
+        "max_calls": new.max_calls,
+        "max_calls_per_attempt": new.max_calls_per_attempt,
+        "retention": new.retention,
+        "notify": new.notify,
+    }
+
+
+def moment(value: Any) -> datetime:
+    """Return an instant that is never NULL."""
+    read = instant(value)
+    assert read is not None
+    return read
 
 
 def _grant(row: Row | None) -> Grant | None:
-    return Grant(int(row[0]), int(row[1]), _moment(row[2])) if row else None
+    return Grant(int(row[0]), int(row[1]), moment(row[2])) if row else None
 
 
 def _committed(row: Row | None) -> Committed | None:
     if row is None:
         return None
-    _, status, reason, fence, attempts, cancel_requested, read = row
-    return Committed(status, reason, int(fence), int(attempts), cancel_requested, _moment(read))
+    _, status, reason, fence, attempts, cancel_requested, read, _ = row
+    return Committed(status, reason, int(fence), int(attempts), cancel_requested, moment(read))
 
 
-_INSTANTS = {"deadline", "wake_at", "resume_at", "created_at", "finished_at", "now"}
+_INSTANTS = {"deadline", "wake_at", "resume_at", "mismatch_since", "created_at", "finished_at", "now"}
 _NAMES = [*sql.ROW, "state", "saved_attempts", "saved_by", "now"]
 
 

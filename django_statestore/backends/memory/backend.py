@@ -12,6 +12,8 @@ from .clock import after
 from .dedup import DedupOperations
 from .durable import DurableOperations
 from .handoff import HandoffOperations
+from .history import HistoryOperations
+from .journal import JournalOperations
 from .kv import KVOperations
 from .listing import ListingOperations
 from .lists import ListOperations
@@ -23,6 +25,7 @@ from .requests import RequestOperations
 from .spool import SpoolOperations
 from .sweeping import SweepOperations
 from .tasks import TaskOperations
+from .unheld import UnheldOperations
 
 
 class MemoryBackend(
@@ -36,7 +39,10 @@ class MemoryBackend(
     SpoolOperations,
     DurableOperations,
     TaskOperations,
+    UnheldOperations,
     RequestOperations,
+    JournalOperations,
+    HistoryOperations,
     SweepOperations,
     BaseBackend,
 ):

@@ -115,6 +115,19 @@ class Blobs:
         row.uses[use.task] = str.__str__(use.name)
         self._used_by[use.task].add(row.id)
 
+    def used_by(self, task: int) -> list[Blob]:
+        """Return what a task keeps."""
+        return [self._rows[blob].blob for blob in sorted(self._used_by.get(task, ()))]
+
+    def copy_uses(self, source: int, target: int, now: int) -> None:
+        """Let the task ``target`` keep what ``source`` keeps."""
+        for blob in self._used_by.get(source, ()):
+            row = self._rows[blob]
+            if row.lease_until is None and row.dropped_at is not None:
+                row.dropped_at = now
+                self.use(row, Use(target, row.uses[source]))
+                self.put(row)
+
     def release(self, task: int) -> None:
         """Take back every use of a task."""
         for blob in self._used_by.pop(task, ()):

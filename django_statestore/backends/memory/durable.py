@@ -9,11 +9,12 @@ from collections.abc import Sequence
 
 from ...contracts.checkpoint import Checkpoint
 from ...contracts.durable import DurablePrimitives
-from ...contracts.tasks import FINISHED
+from ...contracts.taskrecord import FINISHED
 from ...keys import Entry
 from .clock import after
+from .parts import Saved
 from .primitives import MemoryPrimitives, reads, writes
-from .taskrows import Saved, TaskRow
+from .taskrows import TaskRow
 
 _ONE_WRITE = 1000
 """Milliseconds of the lease of a save that is made without one."""
@@ -84,12 +85,17 @@ class DurableOperations(MemoryPrimitives, DurablePrimitives):
     def _prolong(self, now: int, entry: Entry, token: bytes, lease: int) -> bool:
         task = self._leased(entry, token)
         if task is not None:
-            task.wake_at = after(now, lease)
+            task.wake_at, task.notified_until = after(now, lease), None
             self.memory.tasks.put(task)
         return task is not None
 
     def _write(self, now: int, task: TaskRow, checkpoint: Checkpoint, payload: str) -> None:
         budget = checkpoint.model_budget
+        stays = task.status == checkpoint.status == "ready" and task.step_index == checkpoint.next_step_index
+        if task.waiting_for and not stays:  # a wait of the engine's is over where the save leaves its step
+            task.stop_waiting()
+        if task.step_index != checkpoint.next_step_index:
+            task.turn, task.received = 1, None
         task.definition, task.revision = str.__str__(checkpoint.definition_id), str.__str__(checkpoint.revision)
         task.status, task.step_index = checkpoint.status, checkpoint.next_step_index
         task.attempts, task.max_attempts = checkpoint.attempt_count, checkpoint.max_attempts
@@ -123,11 +129,8 @@ class DurableOperations(MemoryPrimitives, DurablePrimitives):
         task.raise_fence(now)
         if not task.driven:
             task.wake_at = now
-        elif task.reason or not task.open:
-            task.wake_at = None
         else:
-            resume_at = now if task.resume_at is None else task.resume_at
-            task.wake_at = resume_at if task.deadline is None else min(resume_at, task.deadline)
+            task.wake_at = task.rests_until(now) if task.open else None
         self.memory.tasks.put(task)
 
 

@@ -12,7 +12,7 @@ from .clock import Clock
 from .rows import Hold, Value, Window
 from .sequences import ListRow, QueueShelf
 from .shelf import Shelf, Tidier
-from .taskrows import Tasks
+from .taskindex import Tasks
 
 _TIDIED = 32
 
@@ -60,6 +60,7 @@ class Memory:
         )  # fmt: skip
         for shelf in shelves:
             shelf.mend()
+        self.tasks.mend()
 
     def tidy(self, now: int) -> None:
         """Take away some of what is dead, of one facet after the other: more, over all writes, than writes can add."""

@@ -1,52 +1,14 @@
-"""The rows of durable tasks, and the ways in which they are found."""
+"""The row of a durable task: where it stands, and what moves it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import count
 
-from django.conf import settings
-
-from ... import conf
-from ...contracts.tasks import FINISHED, RING, DueTask, NewTask, Position, Status, TaskRecord
-from ...keys import Entry
-from .agenda import Agenda
-from .blobs import Blobs
-from .clock import after, earlier, maybe_after, maybe_moment, moment
-from .shelf import named
-
-IDLE = 1000
-"""How many tasks that have ended are left to the purge."""
-
-_DAY = 86_400_000
-
-
-@dataclass(slots=True, eq=False)
-class Saved:
-    """Hold the state after one save."""
-
-    save_seq: int
-    step_index: int
-    step: str
-    turn: int
-    attempts: int
-    outcome: str
-    state: str
-    worker: str
-    milliseconds: int | None
-    saved_at: int
-
-
-@dataclass(slots=True, eq=False)
-class Request:
-    """Hold one request that was applied to a task."""
-
-    kind: str
-    name: str
-    sender: str
-    seq: int
-    sent_at: int
+from ...contracts.mailbox import DueTask
+from ...contracts.taskrecord import FINISHED, RING, Status, TaskRecord
+from ...contracts.tasks import OpenTask
+from .clock import earlier, maybe_moment, moment
+from .parts import Line, MailRow, Saved
 
 
 @dataclass(slots=True, eq=False)
@@ -64,6 +26,7 @@ class TaskRow:
     revision: str = ""
     fingerprint: str = ""
     start_digest: bytes | None = None
+    forked_from: int | None = None
     status: Status = "ready"
     step_index: int = 0
     turn: int = 1
@@ -74,6 +37,7 @@ class TaskRow:
     max_calls_per_attempt: int | None = None
     reason: str = ""
     save_seq: int = 0
+    journal_seq: int = 0
     fence: int = 0
     claims: int = 0
     worker: str = ""
@@ -81,8 +45,12 @@ class TaskRow:
     resume_at: int | None = None
     notified_until: int | None = None
     mismatch_since: int | None = None
-    cancel_requested: str | None = None
+    waiting_for: str = ""
+    wait_spec: str = ""
     signal_seq: int = 0
+    signals_seen: int = 0
+    received: int | None = None
+    cancel_requested: str | None = None
     progress: float | None = None
     progress_text: str = ""
     last_error: str = ""
@@ -90,7 +58,8 @@ class TaskRow:
     retention: int | None = None
     saves: dict[int, Saved] = field(default_factory=dict)
     """The last ones, by ``save_seq`` modulo the size of the ring."""
-    requests: list[Request] = field(default_factory=list)
+    journal: list[Line] = field(default_factory=list)
+    mailbox: list[MailRow] = field(default_factory=list)
 
     # -- what is true of it -------------------------------------------------------------------------------------------
 
@@ -108,10 +77,34 @@ class TaskRow:
     def overdue(self, now: int) -> bool:
         return self.deadline is not None and self.deadline <= now
 
+    def timed_out(self, now: int) -> bool:
+        """Return whether a sleep, or the time-out of a wait, is over."""
+        return self.resume_at is not None and self.resume_at <= now
+
     def room(self, calls: int) -> bool:
         """Return whether one more entry, with so many model calls, is allowed."""
         fits = self.max_calls is None or self.reserved_calls + calls <= self.max_calls
         return self.attempts < self.max_attempts and fits
+
+    @property
+    def parked(self) -> bool:
+        return bool(self.reason) and self.cancel_requested is None
+
+    def rests(self, now: int) -> bool:
+        """Return whether it sleeps, or waits: no step of it is open."""
+        return self.status == "ready" and (
+            bool(self.waiting_for) or (self.resume_at is not None and self.resume_at > now)
+        )
+
+    def rests_until(self, now: int) -> int | None:
+        """Return when it is due while nobody holds it; None: it is parked."""
+        if self.parked:
+            return None
+        if self.cancel_requested is not None or (self.waiting_for and self.signal_seq != self.signals_seen):
+            return now
+        if self.waiting_for or self.resume_at is not None:
+            return soonest(self.resume_at, self.deadline)
+        return now
 
     # -- what is done to it -------------------------------------------------------------------------------------------
 
@@ -119,9 +112,20 @@ class TaskRow:
         self.fence = max(self.fence + 1, now)
 
     def let_go(self, now: int) -> None:
-        """Be held by nobody, and forget what it waited for."""
+        """Be held by nobody, and forget the back-off or the sleep; a wait stays, with its time-out."""
         self.raise_fence(now)
-        self.worker, self.resume_at, self.notified_until = "", None, None
+        self.worker, self.notified_until = "", None
+        if not self.waiting_for:
+            self.resume_at = None
+
+    def stop_waiting(self) -> None:
+        self.waiting_for, self.wait_spec, self.resume_at = "", "", None
+
+    def end(self, now: int, status: Status, reason: str) -> None:
+        """Be over."""
+        self.let_go(now)
+        self.resume_at = None
+        self.status, self.reason, self.wake_at, self.finished_at = status, reason, None, now
 
     def report(self, fraction: float | None, text: str | None) -> None:
         """Take on a progress, where there is one."""
@@ -130,24 +134,67 @@ class TaskRow:
         if text is not None:
             self.progress_text = text
 
+    # -- its parts ----------------------------------------------------------------------------------------------------
+
+    @property
+    def newest(self) -> Saved | None:
+        return self.saved(self.save_seq)
+
+    def saved(self, save: int) -> Saved | None:
+        """Return a save by its number, if it is kept."""
+        saved = self.saves.get(save % RING)
+        return saved if saved is not None and saved.save_seq == save else None
+
     def keep(self, saved: Saved) -> None:
         """Keep a save in place of the one that is as many before it as the ring is long."""
         self.saves[saved.save_seq % RING] = saved
+
+    def note(
+        self,
+        now: int,
+        kind: str,
+        name: str,
+        value: str,
+        *,
+        save_seq: int | None = None,
+        occurrence: int = 0,
+        arguments: bytes = b"",
+        sender: str = "",
+    ) -> None:
+        """Add a line to the journal, by default one of the newest save."""
+        self.journal_seq += 1
+        save = self.save_seq if save_seq is None else save_seq
+        self.journal.append(Line(self.journal_seq, kind, name, save, value, now, occurrence, arguments, sender))
+
+    def oldest(self, name: str) -> MailRow | None:
+        """Return the oldest signal of that name that was not used."""
+        for mail in self.mailbox:  # in the order in which they were applied
+            if mail.kind == "signal" and mail.name == name and mail.used_at is None:
+                return mail
+        return None
+
+    def use(self, mail: int, now: int) -> None:
+        """Mark a signal as used, if it was not."""
+        for each in self.mailbox:
+            if each.id == mail and each.used_at is None:
+                each.used_at = now
 
     def age(self, by: int) -> None:
         self.created_at -= by
         self.wake_at, self.resume_at = earlier(self.wake_at, by), earlier(self.resume_at, by)
         self.notified_until, self.deadline = earlier(self.notified_until, by), earlier(self.deadline, by)
         self.mismatch_since, self.finished_at = earlier(self.mismatch_since, by), earlier(self.finished_at, by)
-        for request in self.requests:
-            request.sent_at -= by
+        for saved in self.saves.values():
+            saved.saved_at -= by
+        for line in self.journal:
+            line.created_at -= by
+        for mail in self.mailbox:
+            mail.age(by)
 
     # -- how it is shown ----------------------------------------------------------------------------------------------
 
     def record(self, now: int) -> TaskRecord:
-        newest = self.saves.get(self.save_seq % RING)
-        if newest is not None and newest.save_seq != self.save_seq:
-            newest = None
+        newest = self.newest
         return TaskRecord(
             id=self.id,
             namespace=self.namespace,
@@ -173,6 +220,12 @@ class TaskRow:
             worker=self.worker,
             wake_at=maybe_moment(self.wake_at),
             resume_at=maybe_moment(self.resume_at),
+            waiting_for=self.waiting_for,
+            wait_spec=self.wait_spec,
+            signal_seq=self.signal_seq,
+            received=self.received,
+            forked_from=self.forked_from,
+            mismatch_since=maybe_moment(self.mismatch_since),
             cancel_requested=self.cancel_requested,
             progress=self.progress,
             progress_text=self.progress_text,
@@ -189,119 +242,22 @@ class TaskRow:
     def named(self) -> DueTask:
         return DueTask(self.id, self.namespace, self.key, self.fingerprint)
 
-
-class Tasks:
-    """Keep the tasks. ``put`` one after each change of its instants, reason or status."""
-
-    def __init__(self, blobs: Blobs) -> None:
-        self._blobs = blobs
-        self._ids = count(1)
-        self._rows: dict[int, TaskRow] = {}
-        self._by_digest: dict[bytes, TaskRow] = {}
-        self._waking: Agenda[int] = Agenda()
-        """Those of the engine that are not due yet, as far as was looked."""
-        self._due: dict[int, TaskRow] = {}
-        self._diverged: dict[int, TaskRow] = {}
-        self._ended: Agenda[int] = Agenda()
-        """Those without a retention of their own, by their end."""
-        self._over: Agenda[int] = Agenda()
-        """Others, by when they may go."""
-
-    def of(self, entry: Entry) -> TaskRow | None:
-        return self._by_digest.get(entry.digest)
-
-    def get(self, task: int) -> TaskRow | None:
-        return self._rows.get(task)
-
-    def at(self, at: Position) -> TaskRow | None:
-        """Return the task if it is still the version that a change was decided on."""
-        row = self._rows.get(at.task)
-        return row if row is not None and (row.fence, row.save_seq) == (at.fence, at.save_seq) else None
-
-    def within(self, namespace: str) -> list[TaskRow]:
-        """Return the tasks of exactly this namespace."""
-        return [row for row in self._rows.values() if row.namespace == namespace]
-
-    def new(self, entry: Entry, now: int, *, driven: bool, max_attempts: int = 0) -> TaskRow:
-        """Make a task; it is found once it is ``put``."""
-        return TaskRow(next(self._ids), *named(entry), driven, now, max_attempts)
-
-    def started(self, new: NewTask, now: int) -> TaskRow:
-        """Make the task of a start, with its first save."""
-        row = self.new(new.entry, now, driven=True, max_attempts=new.max_attempts)
-        row.definition, row.revision, row.fingerprint = map(
-            str.__str__, (new.definition, new.revision, new.fingerprint)
+    @property
+    def shown(self) -> OpenTask:
+        newest = self.newest
+        return OpenTask(
+            id=self.id,
+            namespace=self.namespace,
+            key=self.key,
+            definition=self.definition,
+            revision=self.revision,
+            fingerprint=self.fingerprint,
+            step_index=self.step_index,
+            status=self.status,
+            reason=self.reason,
+            state=None if newest is None else newest.state,
         )
-        row.start_digest, row.retention = new.start_digest, new.retention
-        row.deadline, row.wake_at = after(now, new.deadline), now
-        row.max_calls, row.max_calls_per_attempt = new.max_calls, new.max_calls_per_attempt
-        row.notified_until = maybe_after(now, new.notify)
-        row.keep(Saved(0, 0, "", 1, 0, "started", new.state, "", None, now))
-        return row
 
-    def put(self, row: TaskRow) -> None:
-        self._rows[row.id] = self._by_digest[row.digest] = row
-        self._due.pop(row.id, None)
-        self._waking.put(row.id, row.wake_at if row.driven else None)
-        if row.reason == "diverged" and row.wake_at is None and row.open:
-            self._diverged[row.id] = row
-        else:
-            self._diverged.pop(row.id, None)
-        self._ended.put(row.id, row.finished_at if row.retention is None else None)
-        self._over.put(row.id, self._over_at(row))
 
-    @staticmethod
-    def _over_at(row: TaskRow) -> int | None:
-        """Return from when on a task may go that has its own retention, or was locked and never saved."""
-        if row.finished_at is not None:
-            return maybe_after(row.finished_at, row.retention)
-        if not row.driven and row.save_seq == 0 and row.wake_at is not None:
-            return after(row.wake_at, _DAY)
-        return None
-
-    # -- for the sweep ------------------------------------------------------------------------------------------------
-
-    def due(self, now: int) -> list[TaskRow]:
-        """Return the engine's tasks that are due, in no order."""
-        while (task := self._waking.pop(now)) is not None:
-            self._due[task] = self._rows[task]
-        return list(self._due.values())
-
-    def diverged(self) -> Iterator[TaskRow]:
-        yield from list(self._diverged.values())
-
-    def purge(self, now: int, retention: int, limit: int) -> int:
-        """Remove up to ``limit`` tasks whose time is over and that nobody holds; return how many went."""
-        gone = self._purge(self._over, now, 0, limit)
-        return gone + self._purge(self._ended, now, after(0, retention), limit - gone)
-
-    def _purge(self, agenda: Agenda[int], now: int, kept: int, limit: int) -> int:
-        gone = 0
-        while gone < limit and (task := agenda.pop(now - kept)) is not None:
-            row = self._rows[task]
-            if row.held(now):
-                assert row.wake_at is not None
-                agenda.put(task, row.wake_at - kept)
-                continue
-            self._remove(row)
-            gone += 1
-        return gone
-
-    def _remove(self, row: TaskRow) -> None:
-        del self._rows[row.id], self._by_digest[row.digest]
-        self._due.pop(row.id, None)
-        self._diverged.pop(row.id, None)
-        for agenda in (self._waking, self._ended, self._over):
-            agenda.remove(row.id)
-        self._blobs.release(row.id)
-
-    def tidy(self, now: int, limit: int) -> int:
-        """Remove up to ``limit`` tasks, as the purge does by the settings, once there are many."""
-        if len(self._ended) + len(self._over) <= IDLE or not settings.configured:  # a store may do without settings
-            return 0
-        return self.purge(now, conf.get().retain_finished, limit)
-
-    def age(self, namespace: str, by: int) -> None:
-        for row in self.within(namespace):
-            row.age(by)
-            self.put(row)
+def soonest(resume_at: int | None, deadline: int | None) -> int | None:
+    return min((at for at in (resume_at, deadline) if at is not None), default=None)

@@ -1,26 +1,19 @@
-"""The engine's primitives in memory: claim, commit, fail, renew, and what is decided without a lease."""
+"""The engine's primitives in memory: claim, commit, fail, renew."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
-from ...contracts.tasks import (
-    Committed,
-    Failure,
-    Grant,
-    NewTask,
-    Position,
-    Renewal,
-    Renewed,
-    Save,
-    Status,
-    TaskPrimitives,
-    TaskRecord,
-)
+from ...contracts.position import Position
+from ...contracts.taskrecord import NewTask, Status, TaskRecord
+from ...contracts.tasks import Committed, Failure, Grant, Renewal, Renewed, Save, TaskPrimitives, Wait, Waking
+from ...exceptions import NotSupported
+from ...flow import Action
 from ...keys import Entry
 from .clock import after, maybe_after, moment
-from .primitives import MemoryPrimitives, reads, writes
-from .taskrows import Saved, TaskRow
+from .parts import Saved
+from .primitives import Immediate, MemoryPrimitives, reads, writes
+from .taskrows import TaskRow, soonest
 
 
 class TaskOperations(MemoryPrimitives, TaskPrimitives):
@@ -47,14 +40,29 @@ class TaskOperations(MemoryPrimitives, TaskPrimitives):
     # -- claim and enter ----------------------------------------------------------------------------------------------
 
     @writes
-    def task_claim(self, now: int, at: Position, worker: str, lease: int, *, enter: bool, calls: int) -> Grant | None:
+    def task_claim(
+        self,
+        now: int,
+        at: Position,
+        worker: str,
+        lease: int,
+        *,
+        enter: bool,
+        calls: int,
+        waking: Waking | None = None,
+    ) -> Grant | None:
         task = self.memory.tasks.at(at)
-        if task is None or not _claimable(task, now) or (enter and not task.room(calls)):
+        if task is None or not _claimable(task, now, waking) or (enter and not task.room(calls)):
             return None
+        if waking is not None:
+            task.received = waking.received
+            if waking.received is not None:
+                task.use(waking.received, now)
+        task.stop_waiting()
         task.raise_fence(now)
         task.claims += 1
         task.worker, task.wake_at = worker, after(now, lease)
-        task.resume_at = task.notified_until = task.mismatch_since = None
+        task.notified_until = task.mismatch_since = None
         if enter:
             _enter(task, calls)
         self.memory.tasks.put(task)
@@ -76,44 +84,31 @@ class TaskOperations(MemoryPrimitives, TaskPrimitives):
         if task is None or task.status != "running":
             return None
         over = task.cancel_requested is not None or task.overdue(now)
-        task.save_seq, task.claims, task.last_error, task.resume_at = task.save_seq + 1, 0, "", None
+        task.save_seq, task.claims, task.last_error = task.save_seq + 1, 0, ""
+        task.received = task.resume_at = None
         task.step_index, task.turn = save.next_index, save.next_turn
         task.max_attempts += save.more_attempts
         task.reserved_calls -= save.refund
         task.report(save.progress, save.progress_text)
+        if save.ending not in ("enter", "stop"):
+            task.stop_waiting()
         if save.ending in ("completed", "failed"):
-            _release(task, now, "cancelled" if save.ending == "failed" else "completed", save.reason)
+            task.end(now, "cancelled" if save.ending == "failed" else "completed", save.reason)
+        elif over and save.last:
+            task.end(now, "completed", "")
         elif over:
-            _release(task, now, "cancelled", task.cancel_requested or "deadline_passed")
-        elif save.ending == "stop":
+            task.end(now, "cancelled", "deadline_passed" if task.cancel_requested is None else task.cancel_requested)
+        elif save.ending == "enter":
+            _enter_next(task, now, save)
+        else:
             task.let_go(now)
             task.status, task.reason, task.wake_at = "ready", "", now
             task.notified_until = maybe_after(now, save.notify)
-        else:
-            _enter_next(task, now, save)
-        self._keep(task, now, save)
+            if save.wait is not None:
+                _wait(task, now, save.wait)
+        _keep(task, now, save)
         self.memory.tasks.put(task)
         return Committed(task.status, task.reason, task.fence, task.attempts, task.cancel_requested, moment(now))
-
-    def _keep(self, task: TaskRow, now: int, save: Save) -> None:
-        task.keep(
-            Saved(
-                task.save_seq,
-                save.next_index,
-                save.step,
-                save.turn,
-                save.attempts,
-                save.outcome,
-                save.state,
-                save.worker,
-                save.milliseconds,
-                now,
-            )
-        )
-        if save.forget_through is not None:
-            for slot, saved in list(task.saves.items()):
-                if saved.save_seq <= save.forget_through:
-                    del task.saves[slot]
 
     @writes
     def task_fail(self, now: int, at: Position, failure: Failure) -> Status | None:
@@ -126,15 +121,17 @@ class TaskOperations(MemoryPrimitives, TaskPrimitives):
             task.claims = 0
         if failure.cancelled or task.cancel_requested is not None:
             asked = task.cancel_requested
-            reason = failure.reason if asked is None else asked + failure.open_step
-            _release(task, now, "cancelled", reason)
+            task.end(now, "cancelled", failure.reason if asked is None else asked + failure.open_step)
         else:
             task.let_go(now)
             task.reason, task.resume_at, task.finished_at = "", after(now, failure.backoff), None
-            task.wake_at = _soonest(task.resume_at, task.deadline)
+            task.wake_at = soonest(task.resume_at, task.deadline)
         task.notified_until = maybe_after(now, failure.notify)
         self.memory.tasks.put(task)
         return task.status
+
+    def task_atomic(self, at: Position, work: Callable[[], Save]) -> Action[Committed | None]:
+        return Immediate(_refuse_atomic)
 
     @writes
     def task_renew(self, now: int, renewals: Sequence[Renewal]) -> list[Renewed]:
@@ -144,72 +141,21 @@ class TaskOperations(MemoryPrimitives, TaskPrimitives):
         task = self.memory.tasks.get(renewal.task)
         if task is None or task.fence != renewal.fence:
             return Renewed(False)
-        task.wake_at = after(now, renewal.lease)
+        task.wake_at, task.notified_until = after(now, renewal.lease), None
         task.report(renewal.progress, renewal.progress_text)
         self.memory.tasks.put(task)
         return Renewed(True, task.cancel_requested)
 
-    # -- decided without a lease --------------------------------------------------------------------------------------
 
-    @writes
-    def task_cancel(self, now: int, at: Position, reason: str) -> bool:
-        task = self._unheld(now, at)
-        if task is None or (task.cancel_requested is None and not task.overdue(now)):
-            return False
-        task.claims = 0
-        _release(task, now, "cancelled", reason)
-        self.memory.tasks.put(task)
-        return True
-
-    @writes
-    def task_park(self, now: int, at: Position, reason: str, *, ready: bool = False) -> bool:
-        task = self.memory.tasks.at(at)
-        if task is None or not task.open or task.cancel_requested is not None:
-            return False
-        task.let_go(now)
-        task.reason, task.wake_at = reason, None
-        if ready:
-            task.status = "ready"
-        self.memory.tasks.put(task)
-        return True
-
-    @writes
-    def task_restore(self, now: int, at: Position) -> bool:
-        task = self._unheld(now, at)
-        if task is None or not task.due(now) or task.cancel_requested is not None:
-            return False
-        if not task.reason and (task.resume_at is None or task.resume_at <= now):
-            return False
-        task.raise_fence(now)
-        task.worker = ""
-        task.wake_at = None if task.reason else _soonest(task.resume_at, task.deadline)
-        self.memory.tasks.put(task)
-        return True
-
-    @writes
-    def task_let_go(self, now: int, at: Position, reason: str, note: str, *, pause: int, grace: int) -> bool:
-        task = self._unheld(now, at)
-        if task is None or not task.due(now):
-            return False
-        parks = task.mismatch_since is not None and task.mismatch_since <= after(now, -grace)
-        task.let_go(now)
-        task.last_error = note
-        task.mismatch_since = now if task.mismatch_since is None else task.mismatch_since
-        task.reason = reason if parks else task.reason
-        task.wake_at = None if parks else after(now, pause)
-        self.memory.tasks.put(task)
-        return True
-
-    def _unheld(self, now: int, at: Position) -> TaskRow | None:
-        """Return the task if it is still the version that was read, open, and nobody holds it."""
-        task = self.memory.tasks.at(at)
-        return task if task is not None and task.open and not task.held(now) else None
-
-
-def _claimable(task: TaskRow, now: int) -> bool:
-    rests = task.resume_at is not None and task.resume_at > now
+def _claimable(task: TaskRow, now: int, waking: Waking | None) -> bool:
+    if bool(task.waiting_for) is not (waking is not None):
+        return False
     ends = task.cancel_requested is not None or task.deadline is None or task.overdue(now)
-    return task.due(now) and not rests and not ends and not task.reason
+    if not task.due(now) or ends or task.reason:
+        return False
+    if waking is None:
+        return task.resume_at is None or task.resume_at <= now
+    return waking.signal_seq == task.signal_seq and (waking.received is not None or task.timed_out(now))
 
 
 def _enter(task: TaskRow, calls: int) -> None:
@@ -226,17 +172,46 @@ def _enter_next(task: TaskRow, now: int, save: Save) -> None:
         # A lease with more than two thirds left stays where it is, as on a database.
         if task.wake_at is not None and task.wake_at < after(now, save.lease * 2 // 3):
             task.wake_at = after(now, save.lease)
+        task.notified_until = None
         return
     reason = "attempts_exhausted" if task.attempts >= task.max_attempts else "budget_exhausted"
     task.raise_fence(now)
     task.status, task.reason, task.worker, task.wake_at = "ready", reason, "", None
 
 
-def _release(task: TaskRow, now: int, status: Status, reason: str) -> None:
-    """End the task."""
-    task.let_go(now)
-    task.status, task.reason, task.wake_at, task.finished_at = status, reason, None, now
+def _wait(task: TaskRow, now: int, wait: Wait) -> None:
+    task.resume_at = maybe_after(now, wait.delay)
+    task.waiting_for, task.wait_spec, task.signals_seen = str.__str__(wait.name), wait.spec, wait.seen
+    missed = bool(wait.name) and task.signal_seq != wait.seen
+    task.wake_at = now if missed else soonest(task.resume_at, task.deadline)
 
 
-def _soonest(resume_at: int | None, deadline: int | None) -> int | None:
-    return min((at for at in (resume_at, deadline) if at is not None), default=None)
+def _keep(task: TaskRow, now: int, save: Save) -> None:
+    """Keep what a commit saves: the state, and the items for the journal."""
+    task.keep(
+        Saved(
+            task.save_seq,
+            save.next_index,
+            save.step,
+            save.turn,
+            save.attempts,
+            save.outcome,
+            save.state,
+            save.worker,
+            save.milliseconds,
+            now,
+        )
+    )
+    for item in save.items:
+        task.note(now, "item", str.__str__(item.name), item.value)
+    if save.forget_through is not None:
+        for slot, saved in list(task.saves.items()):
+            if saved.save_seq <= save.forget_through:
+                del task.saves[slot]
+
+
+def _refuse_atomic() -> Committed | None:
+    raise NotSupported(
+        "an atomic step needs a store on a database: memory takes part in no transaction. Give the definition a store "
+        "with a DatabaseBackend, or the step another replay policy"
+    )
