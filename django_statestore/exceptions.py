@@ -168,6 +168,22 @@ class TaskFinished(StateStoreError):
     """The task has completed or was cancelled, so it takes no more requests."""
 
 
+class RepairRefused(StateStoreError):
+    """There is nothing that this repair could do to the task; the message says why."""
+
+
+class SnapshotGone(StateStoreError, LookupError):
+    """The save that was asked for is not kept (any more): a task keeps its last 20, within ``HISTORY_BYTES``."""
+
+
+class NotWaiting(StateStoreError):
+    """The task waits for nothing that a person could answer."""
+
+
+class AlreadyAnswered(StateStoreError):
+    """Another has answered this wait before; this answer was not kept."""
+
+
 class LeaseLost(StateStoreError):
     """The lease on the task ran out and another took it: nothing was written."""
 
@@ -194,6 +210,14 @@ class RevisionMismatch(TaskMismatch):
 
 class FingerprintMismatch(TaskMismatch):
     """The steps or their replay policies have changed without a new revision."""
+
+
+class JournalMismatch(StateStoreError):
+    """A step that is entered again makes a call with other arguments than the one it made before at that place."""
+
+
+class StepTimeout(StateStoreError, TimeoutError):
+    """A step has run longer than its own ``timeout``; it fails, and is entered again after its back-off."""
 
 
 class ModelBudgetExceeded(StateStoreError):

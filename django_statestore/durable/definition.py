@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
+import inspect
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -17,14 +16,17 @@ from ..keys import check_text
 from ..ttl import Duration, milliseconds
 from . import registry
 from .backoff import Backoff
+from .differences import Outline, fingerprint_of
+from .migrating import Migration, Migrations
 from .states import StateType, state_type
 
 if TYPE_CHECKING:
+    from ..contracts.taskrecord import TaskRecord
     from .context import StepContext
 
 S = TypeVar("S")
 
-Replay: TypeAlias = Literal["safe", "reconcile"]
+Replay: TypeAlias = Literal["safe", "reconcile", "atomic"]
 StepFunction: TypeAlias = Callable[[S, "StepContext"], Any]
 
 SPARE_ATTEMPTS = 5
@@ -50,11 +52,15 @@ class ModelBudget:
 class Step(Generic[S]):
     """Be one step of a definition. Its name is that of its function."""
 
-    def __init__(self, where: str, function: StepFunction[S], replay: Replay, model_calls: int) -> None:
+    def __init__(
+        self, where: str, function: StepFunction[S], replay: Replay, model_calls: int, timeout: float | None
+    ) -> None:
         self.name: str = function.__name__
         self.function = function
         self.replay = replay
         self.model_calls = model_calls
+        self.timeout = timeout
+        """Seconds, or None."""
         self.reconciler: StepFunction[S] | None = None
         self._where = f"{where}, step {self.name!r}"
 
@@ -120,6 +126,7 @@ class Definition(Generic[S]):
         self.backoff = backoff or Backoff()
         self.limits = self._limits(deadline, retention, max_attempts, max_turns)
         self.state_type: StateType[S] = state_type(state, is_state, where=self.where)
+        self.migrations = Migrations(self.where, revision)
         self._declared: list[Step[S]] = []
         self._sealed = False
         self.module = str(sys._getframe(1).f_globals.get("__name__", ""))
@@ -145,19 +152,33 @@ class Definition(Generic[S]):
         except InvalidTTL as error:
             raise InvalidDefinition(self.where, str(error)) from None
 
-    def step(self, *, replay: Replay, model_calls: int = 0) -> Callable[[StepFunction[S]], Step[S]]:
+    def step(
+        self, *, replay: Replay, model_calls: int = 0, timeout: Duration | None = None
+    ) -> Callable[[StepFunction[S]], Step[S]]:
         """Declare the next step. ``replay`` says what to do with a run of it that was interrupted.
 
-        ``"safe"``: run it again. ``"reconcile"``: ask its reconcile function first. ``model_calls`` are reserved
-        durably before the step runs and must fit the budget's ``per_attempt``.
+        ``"safe"``: run it again. ``"reconcile"``: ask its reconcile function first. ``"atomic"``: run it again; it runs
+        in a transaction on the store's database, which is committed with its state or not at all. ``model_calls`` are
+        reserved durably before the step runs and must fit the budget's ``per_attempt``. Past ``timeout`` (seconds)
+        ``ctx.check()`` raises ``StepTimeout``.
         """
-        if replay not in ("safe", "reconcile"):
-            raise InvalidDefinition(self.where, f"replay is {replay!r}; it must be 'safe' or 'reconcile'")
+        if replay not in ("safe", "reconcile", "atomic"):
+            raise InvalidDefinition(self.where, f"replay is {replay!r}; it must be 'safe', 'reconcile' or 'atomic'")
         if not isinstance(model_calls, int) or isinstance(model_calls, bool) or model_calls < 0:
             raise InvalidDefinition(self.where, "model_calls must be a whole number, zero or more")
+        try:
+            seconds = None if timeout is None else milliseconds(timeout, "timeout") / 1000
+        except InvalidTTL as error:
+            raise InvalidDefinition(self.where, str(error)) from None
 
         def declare(function: StepFunction[S]) -> Step[S]:
-            step = Step(self.where, function, replay, model_calls)
+            step = Step(self.where, function, replay, model_calls, seconds)
+            if step.name.split() != [step.name] or ":" in step.name:
+                raise InvalidDefinition(self.where, f"step {step.name!r} has a name with a space or colon in it")
+            if replay == "atomic" and inspect.iscoroutinefunction(function):
+                raise InvalidDefinition(
+                    self.where, f"step {step.name!r} is async: a transaction is for blocking code, so make it a def"
+                )
             if self._sealed:
                 raise InvalidDefinition(self.where, f"step {step.name!r} comes after the definition was first used")
             if any(step.name == other.name for other in self._declared):
@@ -173,6 +194,22 @@ class Definition(Generic[S]):
 
         return declare
 
+    def migrate(self, source: str, target: str) -> Callable[[Migration], Migration]:
+        """Declare the function that carries tasks of the revision ``source`` over to ``target``.
+
+        It is given the old state as a plain value, and the name of the step that is open or comes next (None: none is
+        left). It returns the new state, plain or not, for a task that stays at the step of that name, or ``Moved``.
+        Functions are chained; they only ever run where an operator migrates a task.
+        """
+
+        def declare(function: Migration) -> Migration:
+            if self._sealed:
+                raise InvalidDefinition(self.where, "a migration comes after the definition was first used")
+            self.migrations.add(source, target, function)
+            return function
+
+        return declare
+
     def seal(self) -> None:
         """Check the definition as a whole; from now on it does not change. Called before its first use."""
         if not self._declared:
@@ -185,6 +222,7 @@ class Definition(Generic[S]):
         given = self.limits.max_attempts
         if given is not None and given < len(self._declared):
             raise InvalidDefinition(self.where, f"allows {given} attempts for {len(self._declared)} steps")
+        self.migrations.check()
         self._sealed = True
 
     @cached_property
@@ -200,14 +238,31 @@ class Definition(Generic[S]):
         return len(self.steps) + SPARE_ATTEMPTS if given is None else given
 
     @cached_property
+    def outline(self) -> Outline:
+        """Return the names and replay policies of the steps, in order."""
+        return [(step.name, step.replay) for step in self.steps]
+
+    @cached_property
     def fingerprint(self) -> str:
-        """Return a digest of id, revision, and the names and replay policies of the steps, in order."""
-        shape = [self.id, self.revision, [[step.name, step.replay] for step in self.steps]]
-        return hashlib.sha256(json.dumps(shape).encode()).hexdigest()
+        """Return a digest of id, revision, and the names and replay policies of the steps, and then these in words."""
+        return fingerprint_of(self.id, self.revision, self.outline)
 
     def encode(self, state: Any) -> str:
         """Return the payload of a state; ``StateInvalid`` or ``ValueNotSerializable`` names what is wrong with it."""
         return codec.dumps(self.state_type.dump(state))
+
+    def encode_any(self, value: Any) -> str:
+        """Return the payload of a state that is given as such, or as its plain value."""
+        try:
+            return self.encode(value)
+        except StateInvalid as error:
+            if not isinstance(value, dict):
+                raise
+            plain_as_given = error
+        try:
+            return self.encode(self.state_type.load(value))
+        except StateInvalid as error:
+            raise error from plain_as_given
 
     def decode(self, payload: str | None) -> S:
         """Return the state of a payload; ``StateInvalid`` says why this definition does not accept it."""
@@ -221,3 +276,8 @@ class Definition(Generic[S]):
     def step_name(self, index: int) -> str:
         """Return the name of a step for messages, also where the index is one of other code."""
         return self.steps[index].name if 0 <= index < len(self.steps) else f"number {index + 1}"
+
+    def name_of(self, record: TaskRecord) -> str | None:
+        """Return the name of the step that is open or comes next; None: the task has completed, or no step is left."""
+        over = record.status == "completed" or record.step_index == len(self.steps)
+        return None if over else self.step_name(record.step_index)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from .. import conf
@@ -14,11 +16,22 @@ logger = logging.getLogger("django_statestore.dispatch")
 RESUME = "statestore.resume"
 
 _courier = Courier()
+_silent: ContextVar[bool] = ContextVar("django_statestore_silent", default=False)
+
+
+@contextmanager
+def silenced() -> Iterator[None]:
+    """Send no hints from this thread, or this coroutine and what it calls: who drives the tasks is here already."""
+    token = _silent.set(True)
+    try:
+        yield
+    finally:
+        _silent.reset(token)
 
 
 def active(alias: str) -> bool:
     """Return whether hints are sent for tasks of this store: Celery is installed, and the settings do not forbid it."""
-    if not alias or not conf.get().hints:
+    if not alias or _silent.get() or not conf.get().hints:
         return False
     try:
         import celery  # noqa: F401
@@ -43,6 +56,8 @@ def send(alias: str, names: Sequence[str], task_id: str, *, queue: str | None = 
     arguments = [alias, list(names), task_id]
     try:
         if app.conf.task_always_eager:
+            if countdown:  # it would not wait, but run at once, in here, and find that it is too early, and send again
+                return False
             if RESUME not in app.tasks:
                 app.loader.import_default_modules()  # as a worker does when it starts
             app.tasks[RESUME].apply_async(arguments, **options)

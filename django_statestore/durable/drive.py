@@ -9,27 +9,27 @@ from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 from .. import conf
-from ..contracts.tasks import Committed, Failure, Save, TaskPrimitives, TaskRecord
-from ..exceptions import LeaseLost, OutcomeUnknown, StoreUnavailable, TaskNotFound
-from ..flow import Call, Flow, Pause
+from ..contracts.taskrecord import TaskRecord
+from ..contracts.tasks import Committed, Failure, Save, TaskPrimitives
+from ..exceptions import LeaseLost, StepTimeout, TaskNotFound, TransactionConflict
+from ..flow import Call, Flow
 from ..keys import Entry
 from ..store import Store
-from . import dispatch
+from . import atomic, dispatch, events, points
 from .context import StepContext
 from .definition import Definition, Step
-from .growth import Growth
 from .invoke import Invoke
 from .lease import new_worker
+from .leaving import Cancelled, DeadlinePassed, LeaseOver
 from .opening import Opened, Opening, ending_of, open_step, shortage
 from .outcomes import NotDone
 from .results import Result, result_of
+from .saving import Saving, patiently
 from .text import describe
 
 S = TypeVar("S")
 
 logger = logging.getLogger("django_statestore.durable")
-
-_RESEND = 30.0  # seconds for which a commit is sent again while the store does not answer
 
 
 class Drive(Generic[S]):
@@ -50,33 +50,47 @@ class Drive(Generic[S]):
         seconds: float | None = None,
         stopping: Callable[[], bool] = bool,
     ) -> None:
-        self._definition, self._store, self._tasks, self._entry = definition, store, tasks, entry
+        self._definition, self._store, self.tasks, self._entry = definition, store, tasks, entry
         self._app = definition.app if app is None else app
         self._until = None if seconds is None else time.monotonic() + seconds
         self._stopping = stopping
         self._worker = new_worker()
-        self._growth = Growth(tasks)
+        self._waits = False
+        self.saving = Saving(definition, store, tasks, self._read, self._worker, self._stops)
 
     def run(self) -> Flow[TaskRecord]:
         """Run steps until the task ends, waits, is parked, fails, or the time is up; return the record as it is then.
 
         A step's own exception is raised once it is recorded. ``LeaseLost``: another worker took over.
         """
-        opened = yield from Opening(self._definition, self._tasks, self._read, self._worker).open()
-        if isinstance(opened, TaskRecord):
-            return opened
-        try:
-            yield from opened.lease.hold()
-            while opened.record.status == "running":
-                yield from self._step(opened)
-        finally:
-            opened.lease.let_go()
-        if opened.record.status == "ready" and not opened.record.reason:
-            yield from self._hint(0, opened.record)
-        return opened.record
+        while True:
+            opened = yield from Opening(self._definition, self._store, self.tasks, self._read, self._worker).open()
+            if isinstance(opened, TaskRecord):
+                return opened
+            try:
+                yield from opened.lease.hold()
+                while opened.record.status == "running":
+                    yield from self._step(opened)
+            finally:
+                opened.lease.let_go()
+            record = opened.record
+            if record.finished or record.reason:
+                return record
+            if self._waits:
+                record = yield from self._read()
+                if not record.due:
+                    return record
+            if not self._stops():  # what it waited for has come already
+                continue
+            yield from self._hint(0, record)
+            return record
+
+    def _stops(self) -> bool:
+        """Return whether this drive is to enter no other step."""
+        return self._stopping() or (self._until is not None and time.monotonic() >= self._until)
 
     def _read(self) -> Flow[TaskRecord]:
-        record = yield from self._tasks.task_read(self._entry)
+        record = yield from self.tasks.task_read(self._entry)
         if record is None:
             raise TaskNotFound(f"there is no task {self._entry.key!r} in this namespace")
         return record
@@ -86,28 +100,62 @@ class Drive(Generic[S]):
     def _step(self, opened: Opened[S]) -> Flow[None]:
         step, started = self._definition.steps[opened.record.step_index], time.monotonic()
         ctx = self._context(opened, step)
-        function = step.reconciler if opened.reconciling and step.reconciler else step.function
+        points.reach("entered", step.name)
+        done: Result[S] | tuple[Result[S], Save, Committed] | None
         try:
-            returned = yield from Invoke(function, opened.state, ctx)
-            if opened.reconciling and returned is NotDone:
-                result = None
+            if step.replay == "atomic":
+                done = yield from atomic.run(self, opened, step, ctx)
             else:
-                result = result_of(returned, self._definition.encode, step=step.name, reconciling=opened.reconciling)
-        except (LeaseLost, GeneratorExit):  # nothing may be written, or nobody drives this flow any more
+                done = yield from self._called(opened, step, ctx)
+        except (LeaseLost, GeneratorExit, points.Crashed):  # nothing may be written, or nobody drives this any more
             raise
+        except LeaseOver as error:
+            raise (yield from self.lost(opened)) from error
         except BaseException as error:
-            yield from self._failed(opened, step, error)
-            raise
-        if result is None:
-            yield from self._enter(opened, step)
-        else:
             elapsed = round((time.monotonic() - started) * 1000)
-            yield from self._commit(opened, step, result, elapsed, unused=ctx.calls_left)
+            raised = yield from self._judged(step, error)
+            yield from self._failed(opened, step, raised, elapsed)
+            if raised is not error:
+                raise raised from error
+            if not isinstance(error, (Cancelled, DeadlinePassed)):
+                raise
+            return
+        elapsed = round((time.monotonic() - started) * 1000)
+        if done is None:
+            yield from self._enter(opened, step)
+        elif isinstance(done, Result):
+            result = done
+            save = yield from patiently(lambda: self.saving.of(opened, step, result, ctx, elapsed))
+            committed = yield from self.saving.send(opened.lease.position, save)
+            if committed is None:
+                raise (yield from self.lost(opened))
+            yield from self._saved(opened, step, result, save, committed)
+        else:
+            yield from self._saved(opened, step, *done)
+
+    def _judged(self, step: Step[S], error: BaseException) -> Flow[BaseException]:
+        """Return what a step has raised. Only the store says that a deadline is over: a later one may be granted."""
+        if isinstance(error, DeadlinePassed):
+            record = yield from self._read()
+            if not record.overdue and record.cancel_requested is None:
+                return StepTimeout(f"step {step.name!r} left at a deadline that was put off: it is entered again")
+        return error
+
+    def _called(self, opened: Opened[S], step: Step[S], ctx: StepContext) -> Flow[Result[S] | None]:
+        """Call the step's function, or its reconcile; None: that has found it not to be done."""
+        function = step.reconciler if opened.reconciling and step.reconciler else step.function
+        returned = yield from Invoke(function, (opened.state, ctx), timeout=step.timeout)
+        points.reach("returned", step.name)
+        return None if opened.reconciling and returned is NotDone else self.result(opened, step, returned)
+
+    def result(self, opened: Opened[S], step: Step[S], returned: Any) -> Result[S]:
+        return result_of(returned, self._definition.encode, step=step.name, reconciling=opened.reconciling)
 
     def _context(self, opened: Opened[S], step: Step[S]) -> StepContext:
         record = opened.record
         return StepContext(
             self._store,
+            self.tasks,
             opened.lease,
             task_id=record.key,
             step=step.name,
@@ -115,11 +163,15 @@ class Drive(Generic[S]):
             attempt=record.attempt,
             app=self._app,
             calls=0 if opened.reconciling else step.model_calls,
+            received=opened.received,
+            timeout=step.timeout,
+            atomic=step.replay == "atomic",
+            journals=not opened.reconciling,
         )
 
     def _enter(self, opened: Opened[S], step: Step[S]) -> Flow[None]:
         """Enter a step that was reconciled and found not to be done."""
-        grant = yield from self._tasks.task_enter(opened.lease.position, calls=step.model_calls)
+        grant = yield from self.tasks.task_enter(opened.lease.position, calls=step.model_calls)
         opened.reconciling = False
         if grant is not None:
             calls = opened.record.reserved_calls + step.model_calls
@@ -127,25 +179,34 @@ class Drive(Generic[S]):
             return
         record = yield from self._read()
         if record.fence != opened.lease.fence:
-            raise self._lost()
-        ending = ending_of(record)
+            raise (yield from self.lost(opened))
+        ending, lacks, done = ending_of(record), shortage(record, step), False
+        left = replace(record, worker="", wake_at=None)
         if ending is not None:
             failure = Failure("", 0, True, ending, open_step="", keep_claims=False, notify=None)
-            yield from self._tasks.task_fail(opened.lease.position, failure)
-        else:
-            yield from self._tasks.task_park(opened.lease.position, shortage(record, step), ready=True)
-        opened.record = yield from self._read()
+            done = (yield from self.tasks.task_fail(opened.lease.position, failure)) is not None
+            left = replace(left, status="cancelled", reason=ending, finished_at=record.now)
+        elif lacks:
+            done = yield from self.tasks.task_park(opened.lease.position, lacks, ready=True)
+            left = replace(left, status="ready", reason=lacks)
+        if not done:  # something was asked of it meanwhile, or what it lacked was granted
+            return (yield from self._enter(opened, step))
+        # Not read anew: by now another worker may have entered the step.
+        opened.record = left
+        tell = events.task_finished if left.finished else events.task_parked
+        yield from tell(self._definition, self._store, left)
 
     # -- the ways a step ends -----------------------------------------------------------------------------------------
 
-    def _commit(self, opened: Opened[S], step: Step[S], result: Result[S], elapsed: int, *, unused: int) -> Flow[None]:
+    def _saved(
+        self, opened: Opened[S], step: Step[S], result: Result[S], save: Save, committed: Committed
+    ) -> Flow[None]:
+        """Take note of a commit that went through, and tell those who listen."""
         record = opened.record
-        save = self._save(opened, step, result, elapsed, unused)
-        save = replace(save, forget_through=(yield from self._growth.forget(record, len(save.state))))
-        committed = yield from self._sent(opened, save)
         opened.lease.saved(record.save_seq + 1, committed.fence, committed.cancel_requested)
         opened.state = opened.state if result.payload is None else result.state  # type: ignore[assignment]
-        opened.reconciling = False
+        opened.reconciling, opened.received = False, None
+        self._waits = committed.status == "ready" and save.wait is not None
         opened.record = replace(
             record,
             status=committed.status,
@@ -162,6 +223,7 @@ class Drive(Generic[S]):
             max_attempts=record.max_attempts + save.more_attempts,
             worker=record.worker if committed.status == "running" else "",
             wake_at=committed.now if committed.status == "ready" and not committed.reason else None,
+            received=None,
             finished_at=committed.now if committed.status in ("completed", "cancelled") else None,
             last_error="",
             cancel_requested=committed.cancel_requested,
@@ -169,100 +231,79 @@ class Drive(Generic[S]):
             progress_text=record.progress_text if save.progress_text is None else save.progress_text,
             now=committed.now,
         )
+        points.reach("saved", step.name)
+        yield from self._tell(opened.record, step, record, result.outcome, save.milliseconds)
+        if self._waits and save.notify is not None and save.wait is not None and save.wait.delay is not None:
+            yield from self._hint(save.wait.delay, opened.record)
 
-    def _save(self, opened: Opened[S], step: Step[S], result: Result[S], elapsed: int, unused: int) -> Save:
-        record, steps, settings = opened.record, self._definition.steps, conf.get()
-        assert record.state is not None
-        failed = result.outcome == "failed"
-        stays = result.repeats or failed
-        next_index = record.step_index if stays else len(steps) if result.ends else record.step_index + 1
-        completes = not failed and next_index == len(steps)
-        stops = self._stopping() or (self._until is not None and time.monotonic() >= self._until)
-        progress, text = opened.lease.progress
-        hints = dispatch.active(self._store.alias)
-        return Save(
-            ending="failed" if failed else "completed" if completes else "stop" if stops else "enter",
-            state=record.state if result.payload is None else result.payload,
+    def _tell(
+        self, record: TaskRecord, step: Step[S], before: TaskRecord, outcome: str, milliseconds: int
+    ) -> Flow[None]:
+        yield from events.step_finished(
+            self._definition,
+            self._store,
+            record,
             step=step.name,
-            turn=record.turn,
-            attempts=record.attempts,
-            outcome=result.outcome,
-            milliseconds=elapsed,
-            worker=self._worker,
-            next_index=next_index,
-            next_turn=record.turn + 1 if result.repeats else 1,
-            more_attempts=int(result.repeats and record.turn < self._definition.limits.max_turns),
-            refund=unused,
-            calls=0 if completes or failed else steps[next_index].model_calls,
-            lease=settings.lease,
-            notify=settings.notify_grace if hints else None,
-            reason=result.reason,
-            progress=progress,
-            progress_text=text,
+            turn=before.turn,
+            attempt=before.attempt,
+            outcome=outcome,
+            milliseconds=milliseconds,
         )
+        if record.finished:
+            yield from events.task_finished(self._definition, self._store, record)
+        elif record.parked:
+            yield from events.task_parked(self._definition, self._store, record)
 
-    def _sent(self, opened: Opened[S], save: Save) -> Flow[Committed]:
-        """Send a commit, and again while the store does not answer: at most one of them takes effect."""
-        position, give_up, pause, doubtful = opened.lease.position, time.monotonic() + _RESEND, 0.1, False
-        while True:
-            try:
-                committed = yield from self._tasks.task_commit(position, save)
-            except (OutcomeUnknown, StoreUnavailable) as error:
-                doubtful = doubtful or isinstance(error, OutcomeUnknown)
-                if time.monotonic() >= give_up:
-                    raise
-                yield from Pause(pause)
-                pause = min(pause * 2, 2.0)
-                continue
-            if committed is None and doubtful:
-                committed = yield from self._already(save, position.save_seq + 1)
-            if committed is None:
-                raise self._lost()
-            return committed
-
-    def _already(self, save: Save, save_seq: int) -> Flow[Committed | None]:
-        """Return what a commit did whose answer was lost, if it was ours that took effect."""
-        record = yield from self._read()
-        ours = record.worker == self._worker if record.status == "running" else record.saved_by == self._worker
-        if record.save_seq != save_seq or not ours:
-            return None
-        return Committed(
-            record.status, record.reason, record.fence, record.attempts, record.cancel_requested, record.now
-        )
-
-    def _failed(self, opened: Opened[S], step: Step[S], error: BaseException) -> Flow[None]:
+    def _failed(self, opened: Opened[S], step: Step[S], error: BaseException, elapsed: int) -> Flow[None]:
         """Record that the step, or its reconcile, raised; that this cannot be done never hides the error itself.
 
         ``LeaseLost``, caused by that error: another worker took over, and nothing was recorded.
         """
-        record = opened.record
-        backoff = self._definition.backoff.after(record.claims if opened.reconciling else record.attempt)
-        soon = backoff <= conf.get().sweep_every and dispatch.active(self._store.alias)
-        progress, text = opened.lease.progress
-        failure = Failure(
-            describe(error),
-            backoff,
-            cancelled=False,
-            reason="",
-            open_step=open_step(step.name),
-            keep_claims=opened.reconciling,
-            notify=backoff + conf.get().notify_grace if soon else None,
-            progress=progress,
-            progress_text=text,
-        )
+        record, failure = opened.record, self._failure(opened, step, error)
         try:
-            status = yield from self._tasks.task_fail(opened.lease.position, failure)
-            if status == "running" and soon:
-                yield from self._hint(backoff, record)
+            status = yield from self.tasks.task_fail(opened.lease.position, failure)
+            if status == "running" and failure.notify is not None:
+                yield from self._hint(failure.backoff, record)
         except Exception as failing:
             logger.warning(
                 "the failure of a step could not be recorded: %s",
                 type(failing).__name__,
                 extra=self._extra(step=step.name),
             )
+            if failure.cancelled:
+                raise
+            return
+        if status is None:
+            lost = yield from self.lost(opened)
+            if isinstance(error, (Exception, Cancelled, DeadlinePassed)):
+                raise lost from error
+            return
+        if status == "running":
+            opened.record = replace(record, worker="")
         else:
-            if status is None and isinstance(error, Exception):
-                raise self._lost() from error
+            opened.record = yield from self._read()
+        yield from self._tell(opened.record, step, record, "raised", elapsed)
+
+    def _failure(self, opened: Opened[S], step: Step[S], error: BaseException) -> Failure:
+        record, settings = opened.record, conf.get()
+        leaves = isinstance(error, (Cancelled, DeadlinePassed))
+        backoff = self._definition.backoff.after(record.claims if opened.reconciling else record.attempt)
+        if isinstance(error, TransactionConflict) and step.replay == "atomic":
+            backoff = 1  # the database gave the transaction up: there is nothing to wait for
+        soon = not leaves and backoff <= settings.sweep_every and dispatch.active(self._store.alias)
+        progress, text = opened.lease.progress
+        code = "deadline_passed" if isinstance(error, DeadlinePassed) else "cancelled"
+        return Failure(
+            "" if leaves else describe(error),
+            backoff,
+            cancelled=leaves,
+            reason=f"{code}{open_step(step.name)}" if leaves else "",
+            open_step=open_step(step.name),
+            keep_claims=opened.reconciling,
+            notify=backoff + settings.notify_grace if soon else None,
+            progress=progress,
+            progress_text=text,
+        )
 
     # -- helpers ------------------------------------------------------------------------------------------------------
 
@@ -272,9 +313,12 @@ class Drive(Generic[S]):
             return
         queue, key = self._definition.queue, self._entry.key
         if not (yield from Call(lambda: dispatch.send(alias, names, key, queue=queue, countdown=countdown))):
-            yield from self._tasks.task_unnotify(record.id)
+            yield from self.tasks.task_unnotify(record.id)
 
-    def _lost(self) -> LeaseLost:
+    def lost(self, opened: Opened[S]) -> Flow[LeaseLost]:
+        """Tell those who listen that another worker took over, and return the error that says so."""
+        step = self._definition.step_name(opened.record.step_index)
+        yield from events.lease_lost(self._definition, self._store, opened.record, step=step)
         return LeaseLost(f"the lease on the task {self._entry.key!r} was lost: another worker took over")
 
     def _extra(self, **more: Any) -> dict[str, Any]:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from .. import conf
-from ..contracts.tasks import RING, TaskPrimitives, TaskRecord
+from ..contracts.taskrecord import RING, TaskRecord
+from ..contracts.tasks import TaskPrimitives
 from ..flow import Flow
 
 

@@ -5,12 +5,15 @@ from __future__ import annotations
 import os
 import secrets
 import socket
+import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, cast
 
+from ..contracts.position import Position
 from ..contracts.reader import SpoolReader
 from ..contracts.source import Data
-from ..contracts.tasks import Position, Renewal, TaskPrimitives, TaskRecord
+from ..contracts.taskrecord import TaskRecord
+from ..contracts.tasks import Renewal, TaskPrimitives
 from ..flow import Flow
 from ..renewer import Renewable, renewer
 from .text import clean
@@ -36,7 +39,9 @@ class TaskLease(Renewable):
         self.save_seq = record.save_seq
         self.cancelled = False
         assert record.deadline is not None  # a task of the engine always has one
-        self.deadline = started + (record.deadline - record.now).total_seconds()
+        # Late by the way of the answer rather than early: the store's clock is the one that counts.
+        self.deadline = time.monotonic() + (record.deadline - record.now).total_seconds()
+        self._saving_at = started
         self._progress: tuple[float, str] | None = None
 
     @property
@@ -51,9 +56,14 @@ class TaskLease(Renewable):
     def let_go(self) -> None:
         renewer.remove(self)
 
+    def saving(self) -> None:
+        """Note that a commit is about to be sent."""
+        self._saving_at = time.monotonic()
+
     def saved(self, save_seq: int, fence: int, cancel_requested: str | None) -> None:
-        """Note that a commit went through: it showed that the lease is still ours."""
+        """Note that a commit went through: the lease is still ours, and two thirds of it are left at the least."""
         self.save_seq, self.fence, self.cancelled = save_seq, fence, cancel_requested is not None
+        self.renewed_at = max(self.renewed_at, self._saving_at - self.seconds / 3)
 
     def report(self, fraction: float, text: str) -> None:
         self._progress = (fraction, clean(text, 200))

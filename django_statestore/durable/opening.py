@@ -11,8 +11,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from .. import conf
-from ..contracts.tasks import Position, TaskPrimitives, TaskRecord
+from .. import codec, conf
+from ..contracts.mailbox import Mail
+from ..contracts.position import Position
+from ..contracts.taskrecord import TaskRecord
+from ..contracts.tasks import TaskPrimitives, Waking
 from ..exceptions import (
     DefinitionMismatch,
     FingerprintMismatch,
@@ -24,8 +27,12 @@ from ..exceptions import (
     TaskMismatch,
 )
 from ..flow import Flow
+from ..store import Store
+from . import events
 from .definition import Definition
+from .differences import difference, name_of_step
 from .lease import TaskLease
+from .outcomes import Signal
 
 if TYPE_CHECKING:
     from .definition import Step
@@ -33,7 +40,8 @@ if TYPE_CHECKING:
 S = TypeVar("S")
 
 _TRIES = 20
-_MISMATCH_PAUSE = 60_000
+MISMATCH_PAUSE = 60_000
+"""Milliseconds after which a task is due again that was left to code that can continue it."""
 
 
 @dataclass(slots=True)
@@ -44,6 +52,7 @@ class Opened(Generic[S]):
     state: S
     lease: TaskLease
     reconciling: bool
+    received: Signal | None = None
 
 
 def position(record: TaskRecord) -> Position:
@@ -54,9 +63,14 @@ class Opening(Generic[S]):
     """Open one task for one worker."""
 
     def __init__(
-        self, definition: Definition[S], tasks: TaskPrimitives, read: Callable[[], Flow[TaskRecord]], worker: str
+        self,
+        definition: Definition[S],
+        store: Store,
+        tasks: TaskPrimitives,
+        read: Callable[[], Flow[TaskRecord]],
+        worker: str,
     ) -> None:
-        self._definition, self._tasks, self._read, self._worker = definition, tasks, read, worker
+        self._definition, self._store, self._tasks, self._read, self._worker = definition, store, tasks, read, worker
         self._unanswered: tuple[float, bool] | None = None
         """A claim whose answer was lost: when it was sent, and whether it was made to reconcile."""
 
@@ -74,9 +88,9 @@ class Opening(Generic[S]):
                 return record
             state = yield from self._matched(record)
             if self._unanswered and record.leased and record.worker == self._worker:
-                return self._opened(record, state, *self._unanswered)
+                return (yield from self._opened(record, state, *self._unanswered))
             if record.leased:
-                raise TaskBusy(f"the task {record.key!r} is held by a living worker")
+                raise TaskBusy(f"the task {record.key!r} is held by a worker whose lease is not over")
             if not record.due:
                 return record
             opened = yield from self._decided(record, state)
@@ -86,17 +100,40 @@ class Opening(Generic[S]):
 
     def _decided(self, record: TaskRecord, state: S) -> Flow[Opened[S] | None]:
         """Do what the row calls for; None: look again, the row has changed."""
-        step = self._definition.steps[record.step_index]
-        interrupted = record.status == "running"
-        if ending_of(record) is not None:
-            yield from self._tasks.task_cancel(position(record), ending_reason(record, step.name))
+        steps = self._definition.steps
+        at_end = record.step_index >= len(steps)
+        if ending_of(record) is not None and (record.cancel_requested is not None or not at_end):
+            yield from self._ended(record)
             return None
-        reconciling = interrupted and step.replay == "reconcile"
+        waking, mail = None, None
+        if record.waiting_for:
+            mail = yield from self._tasks.task_mail(record.id, record.waiting_for)
+            if mail is None and not record.timed_out and not record.overdue:
+                yield from self._tasks.task_wait_again(position(record), record.signal_seq)
+                return None
+            waking = Waking(record.signal_seq, mail.id if mail else None)
+        if at_end:
+            if (yield from self._tasks.task_complete(position(record), waking)):
+                ended = replace(record, status="completed", reason="", wake_at=None, finished_at=record.now)
+                yield from events.task_finished(self._definition, self._store, ended)
+            return None
+        step = steps[record.step_index]
+        reconciling = record.status == "running" and step.replay == "reconcile"
         parking = self._parking(record, step, reconciling)
         if parking:
-            yield from self._tasks.task_park(position(record), parking)
+            if (yield from self._tasks.task_park(position(record), parking)):
+                parked = replace(record, reason=parking, wake_at=None)
+                yield from events.task_parked(self._definition, self._store, parked)
             return None
-        return (yield from self._claimed(record, state, step, reconciling))
+        return (yield from self._claimed(record, state, step, reconciling, waking, mail))
+
+    def _ended(self, record: TaskRecord) -> Flow[None]:
+        """End a task that was asked to, or whose deadline is over."""
+        name = name_of_step(record.fingerprint, record.step_index) or self._definition.step_name(record.step_index)
+        reason = ending_reason(record, name)
+        if (yield from self._tasks.task_cancel(position(record), reason)):
+            ended = replace(record, status="cancelled", reason=reason, wake_at=None, finished_at=record.now)
+            yield from events.task_finished(self._definition, self._store, ended)
 
     def _parking(self, record: TaskRecord, step: Step[S], reconciling: bool) -> str:
         """Return the reason for which the task must wait for an operator, or ``""``."""
@@ -104,12 +141,20 @@ class Opening(Generic[S]):
             return "reconcile_unknown" if reconciling else "crash_loop"
         return "" if reconciling else shortage(record, step)
 
-    def _claimed(self, record: TaskRecord, state: S, step: Step[S], reconciling: bool) -> Flow[Opened[S] | None]:
+    def _claimed(
+        self,
+        record: TaskRecord,
+        state: S,
+        step: Step[S],
+        reconciling: bool,
+        waking: Waking | None,
+        mail: Mail | None,
+    ) -> Flow[Opened[S] | None]:
         started, lease = time.monotonic(), conf.get().lease
         calls = 0 if reconciling else step.model_calls
         try:
             grant = yield from self._tasks.task_claim(
-                position(record), self._worker, lease, enter=not reconciling, calls=calls
+                position(record), self._worker, lease, enter=not reconciling, calls=calls, waking=waking
             )
         except OutcomeUnknown:
             self._unanswered = started, reconciling
@@ -124,12 +169,22 @@ class Opening(Generic[S]):
             status="running",
             claims=record.claims + 1,
             worker=self._worker,
+            waiting_for="",
+            wait_spec="",
+            resume_at=None,
+            received=waking.received if waking else record.received,
             now=grant.now,
         )
-        return self._opened(record, state, started, reconciling)
+        return (yield from self._opened(record, state, started, reconciling, mail))
 
-    def _opened(self, record: TaskRecord, state: S, started: float, reconciling: bool) -> Opened[S]:
-        return Opened(record, state, TaskLease(self._tasks, record, conf.get().lease, started), reconciling)
+    def _opened(
+        self, record: TaskRecord, state: S, started: float, reconciling: bool, mail: Mail | None = None
+    ) -> Flow[Opened[S]]:
+        if record.received is not None and mail is None:
+            mail = yield from self._tasks.task_letter(record.received)
+        received = Signal(mail.name, codec.loads(mail.payload), mail.sender, mail.sent_at) if mail else None
+        lease = TaskLease(self._tasks, record, conf.get().lease, started)
+        return Opened(record, state, lease, reconciling, received)
 
     # -- can this code continue it? -----------------------------------------------------------------------------------
 
@@ -137,12 +192,17 @@ class Opening(Generic[S]):
         try:
             return self._match(record)
         except TaskMismatch as error:
-            if record.due:
+            if record.due and record.cancel_requested is not None:  # that takes no code which can continue it
+                yield from self._ended(record)
+            elif record.due:
                 reason = "state_invalid" if isinstance(error, StateInvalid) else "diverged"
                 grace = conf.get().mismatch_grace
-                yield from self._tasks.task_let_go(
-                    position(record), reason, str(error), pause=_MISMATCH_PAUSE, grace=grace
+                gone = yield from self._tasks.task_let_go(
+                    position(record), reason, str(error), pause=MISMATCH_PAUSE, grace=grace
                 )
+                since = record.mismatch_since
+                if gone and since is not None and (record.now - since).total_seconds() * 1000 >= grace:
+                    yield from events.task_parked(self._definition, self._store, replace(record, reason=reason))
             raise
 
     def _match(self, record: TaskRecord) -> S:
@@ -152,12 +212,12 @@ class Opening(Generic[S]):
         if record.revision != definition.revision:
             raise RevisionMismatch(
                 f"{name} was made by revision {record.revision!r} of {definition.id!r}; this code has "
-                f"{definition.revision!r}"
+                f"{definition.revision!r}{difference(record.fingerprint, definition)}"
             )
         if record.fingerprint != definition.fingerprint:
             raise FingerprintMismatch(
                 f"{name} was made by other steps under the same revision {definition.revision!r} of "
-                f"{definition.id!r}: give changed steps a new revision"
+                f"{definition.id!r}: give changed steps a new revision{difference(record.fingerprint, definition)}"
             )
         return definition.decode(record.state)
 

@@ -50,6 +50,11 @@ def definition_of(id: str) -> Definition[Any]:
         ) from None
 
 
+def find_definition(id: str) -> Definition[Any] | None:
+    """Return the definition named ``id``, or None where no installed app defines it."""
+    return _definitions.get(id)
+
+
 def known_fingerprints() -> dict[str, Definition[Any]]:
     """Return the definitions by fingerprint: the tasks that this process can continue."""
     return {definition.fingerprint: definition for definition in definitions()}

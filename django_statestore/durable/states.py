@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Generic, TypeVar
@@ -101,10 +102,21 @@ def state_type(declared: type[S] | None, is_state: Callable[[Any], bool] | None,
         if is_state is None:
             raise InvalidDefinition(where, "state=None needs an is_state function that tells what a state is")
         return AnyState("any value", is_state)
+    if _is_model(declared):
+        from .pydantic_states import model_state
+
+        return model_state(declared, is_state, where=where)
     if not isinstance(declared, type) or not dataclasses.is_dataclass(declared):
-        raise InvalidDefinition(where, "state must be a dataclass, or None beside an is_state function")
+        problem = "state must be a dataclass, a pydantic model, or None beside an is_state function"
+        raise InvalidDefinition(where, problem)
     try:
         return DataclassState(shape_of(declared), is_state)
     except Undeclarable as error:
         problem = str(error)
     raise InvalidDefinition(where, problem)
+
+
+def _is_model(declared: object) -> bool:
+    """Return whether it is a pydantic model, without importing pydantic: who has a model has imported it."""
+    base = getattr(sys.modules.get("pydantic.main"), "BaseModel", None)
+    return isinstance(declared, type) and isinstance(base, type) and issubclass(declared, base)
