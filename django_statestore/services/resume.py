@@ -6,12 +6,17 @@ import logging
 from collections.abc import Callable, Sequence
 
 from .. import conf, flow, stores
-from ..contracts.tasks import TaskPrimitives, TaskRecord
-from ..durable import dispatch
+from ..contracts.taskrecord import TaskRecord
+from ..contracts.tasks import TaskPrimitives
+from ..durable import dispatch, events
+from ..durable.cancelling import end_if_free
 from ..durable.drive import Drive
+from ..durable.opening import MISMATCH_PAUSE, position
+from ..durable.place import Place
 from ..durable.registry import definition_of
 from ..durable.task import engine_of
-from ..exceptions import LeaseLost, TaskBusy, TaskMismatch
+from ..exceptions import LeaseLost, TaskBusy, TaskMismatch, UnknownDefinition
+from ..flow import Call, Flow
 from ..keys import Entry
 from ..store import Store
 
@@ -22,34 +27,92 @@ def resume(alias: str, names: Sequence[str], task_id: str, *, stopping: Callable
     """Drive the task ``task_id`` of the store ``alias``, at the absolute namespace ``names``, for one slice.
 
     Never raises an ``Exception``: a task that is busy, finished, not due or not ours is left alone, and what a step
-    raises is recorded on the task and logged.
+    raises is recorded on the task and logged. A process that is ``stopping`` hands the message on.
     """
-    extra = {"store": alias, "task_id": task_id}
     try:
         store = stores[alias].at(tuple(names))
-        tasks, entry = engine_of(store), store.durable.entry(task_id)
-        record = tasks.task_read(entry).run()
-        if record is None or record.finished:
-            return
-        definition = definition_of(record.definition)
-        seconds = conf.get().run_slice / 1000
-        drive = Drive(definition, store, tasks, entry, seconds=seconds, stopping=stopping)
-        _hint_if_early(store, tasks, entry, flow.run(drive.run()), definition.queue)
-    except TaskBusy:
-        logger.debug("a message came for a task that a living worker holds", extra=extra)
-    except LeaseLost:
-        logger.warning("the lease on a task was lost: another worker took over", extra=extra)
-    except TaskMismatch as error:
-        logger.warning("this code cannot continue a task: %s", type(error).__name__, extra=extra)
     except Exception as error:
+        logger.error(
+            "a message names a store that cannot be used: %s",
+            type(error).__name__,
+            extra={"store": alias, "task_id": task_id},
+        )
+    else:
+        flow.run(resumed(store, task_id, stopping=stopping))
+
+
+def resumed(store: Store, task_id: str, *, stopping: Callable[[], bool] = bool) -> Flow[None]:
+    """Do what ``resume`` does, at the namespace of ``store``, in either form."""
+    try:
+        yield from driven(store, task_id, stopping=stopping)
+    except Exception as error:
+        report(store, task_id, error)
+
+
+def report(store: Store, task_id: str, error: Exception) -> None:
+    """Log why a task was not driven further, without a value of it."""
+    extra = {"store": store.alias, "task_id": task_id}
+    if isinstance(error, TaskBusy):
+        logger.debug("a message came for a task that a living worker holds", extra=extra)
+    elif isinstance(error, LeaseLost):
+        logger.warning("the lease on a task was lost: another worker took over", extra=extra)
+    elif isinstance(error, TaskMismatch):
+        logger.warning("this code cannot continue a task: %s", type(error).__name__, extra=extra)
+    else:
         logger.error("a step of a task failed: %s", type(error).__name__, extra=extra)
 
 
-def _hint_if_early(store: Store, tasks: TaskPrimitives, entry: Entry, record: TaskRecord, queue: str | None) -> None:
+def driven(store: Store, task_id: str, *, stopping: Callable[[], bool] = bool) -> Flow[None]:
+    """Drive a task for one slice, if there is anything to do; raises what a step raises, once it is recorded."""
+    tasks, entry = engine_of(store), store.durable.entry(task_id)
+    record = yield from tasks.task_read(entry)
+    if record is None or record.finished:
+        return
+    try:
+        definition = definition_of(record.definition)
+    except UnknownDefinition as error:
+        yield from _let_go(store, tasks, entry, record, str(error))
+        raise
+    if stopping():
+        # The message is gone from its queue, and the sweep believes that it is on its way.
+        if dispatch.active(store.alias) and record.due:
+            yield from _hint(store, tasks, record, definition.queue, 0)
+        return
+    seconds = conf.get().run_slice / 1000
+    left = yield from Drive(definition, store, tasks, entry, seconds=seconds, stopping=stopping).run()
+    if left.save_seq == record.save_seq:  # else the drive itself has sent what messages it takes
+        yield from _hint_if_early(store, tasks, left, definition.queue)
+
+
+def _let_go(store: Store, tasks: TaskPrimitives, entry: Entry, record: TaskRecord, note: str) -> Flow[None]:
+    """Leave a task of an unknown definition to code that knows it."""
+    if record.parked or not record.due:
+        return
+    if record.restful:
+        yield from tasks.task_restore(position(record))
+        return
+    if record.cancel_requested is not None:  # that takes no code which can continue it
+        yield from end_if_free(Place(store, tasks, entry, None))
+        return
+    grace = conf.get().mismatch_grace
+    if (yield from tasks.task_let_go(position(record), "diverged", note, pause=MISMATCH_PAUSE, grace=grace)):
+        left = yield from tasks.task_read(entry)
+        if left is not None and left.parked:
+            yield from events.task_parked(None, store, left)
+
+
+def _hint_if_early(store: Store, tasks: TaskPrimitives, record: TaskRecord, queue: str | None) -> Flow[None]:
     """Send the message again for a task that it was a little too early for: its back-off is not cut short."""
     if record.finished or record.wake_at is None or record.worker:
         return
     early = int((record.wake_at - record.now).total_seconds() * 1000)
-    soon = 0 < early <= conf.get().sweep_every
-    if soon and not dispatch.send(store.alias, store.names, entry.key, queue=queue, countdown=early + 1):
-        tasks.task_unnotify(record.id).run()
+    if 0 < early <= conf.get().sweep_every:
+        yield from _hint(store, tasks, record, queue, early + 1)
+
+
+def _hint(store: Store, tasks: TaskPrimitives, record: TaskRecord, queue: str | None, countdown: int) -> Flow[None]:
+    def send() -> bool:
+        return dispatch.send(store.alias, store.names, record.key, queue=queue, countdown=countdown)
+
+    if not (yield from Call(send)):
+        yield from tasks.task_unnotify(record.id)

@@ -8,13 +8,20 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
+from typing import Any
 
 from .. import conf, flow, stores
-from ..contracts.tasks import DueTask, TaskPrimitives
-from ..durable import dispatch
+from ..contracts.mailbox import DueTask
+from ..contracts.tasks import TaskPrimitives
+from ..durable import dispatch, events
 from ..durable.cancelling import end_if_free
-from ..durable.registry import known_fingerprints
-from ..exceptions import StateStoreError
+from ..durable.definition import Definition
+from ..durable.place import Place
+from ..durable.registry import definition_of, known_fingerprints
+from ..durable.requests import apply_requests
+from ..durable.task import engine_of
+from ..exceptions import StateStoreError, UnknownDefinition
+from ..flow import Flow
 from ..keys import decode_namespace
 from ..store import Store
 
@@ -61,9 +68,13 @@ def _sweep(store: Store, tasks: TaskPrimitives, swept: Swept) -> None:
     tasks.job_started("sweep").run()
     for due in tasks.tasks_with_requests(_APPLY_AFTER, BATCH).run():
         try:
-            _apply(store, tasks, due)
-        except StateStoreError as error:  # one bad row never stops a sweep
-            logger.error("a request could not be applied: %s", error, extra={"store": store.alias, "task_id": due.key})
+            flow.run(applied(store, due))
+        except Exception as error:  # one bad row never stops a sweep
+            logger.error(
+                "a request could not be applied: %s",
+                type(error).__name__,
+                extra={"store": store.alias, "task_id": due.key},
+            )
         else:
             swept.applied += 1
     swept.revived += tasks.tasks_revive(fingerprints).run()
@@ -75,19 +86,35 @@ def _sweep(store: Store, tasks: TaskPrimitives, swept: Swept) -> None:
                 _notify(store, tasks, due, known[due.fingerprint].queue, swept)
             if len(batch) < BATCH or swept.failed:
                 break
-    swept.parked += tasks.tasks_diverge(fingerprints, settings.mismatch_grace).run()
+    for due in tasks.tasks_diverge(fingerprints, settings.mismatch_grace).run():
+        swept.parked += 1
+        _announce(store, tasks, due)
     tasks.job_succeeded("sweep").run()
 
 
-def _apply(store: Store, tasks: TaskPrimitives, due: DueTask) -> None:
-    entry = store.at(decode_namespace(due.namespace)).durable.entry(due.key)
+def applied(store: Store, due: DueTask) -> Flow[None]:
+    """Apply the requests that wait in a task's mailbox, and do what they call for at once."""
+    there = store.at(decode_namespace(due.namespace))
     definition = known_fingerprints().get(due.fingerprint)
-    tasks.task_apply_requests(entry).run()
-    flow.run(end_if_free(tasks, entry, definition.step_name if definition else _numbered))
+    yield from apply_requests(Place(there, engine_of(there), there.durable.entry(due.key), definition))
 
 
-def _numbered(index: int) -> str:
-    return f"number {index + 1}"
+def _announce(store: Store, tasks: TaskPrimitives, due: DueTask) -> None:
+    """Tell that the sweep has parked a task; one that was asked to end does so, which takes no code of its own."""
+    there = store.at(decode_namespace(due.namespace))
+    entry = there.durable.entry(due.key)
+    record = tasks.task_read(entry).run()
+    if record is not None and record.cancel_requested is not None:
+        flow.run(end_if_free(Place(there, tasks, entry, _known(record.definition))))
+    elif record is not None and record.parked:
+        events.task_parked(_known(record.definition), there, record).run()
+
+
+def _known(id: str) -> Definition[Any] | None:
+    try:
+        return definition_of(id)
+    except UnknownDefinition:
+        return None
 
 
 def _notify(store: Store, tasks: TaskPrimitives, due: DueTask, queue: str | None, swept: Swept) -> None:

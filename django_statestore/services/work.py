@@ -23,15 +23,18 @@ BATCH = 20
 PURGE_EVERY = 600.0
 
 
-def drive_due(alias: str | None, stopping: Callable[[], bool]) -> int:
-    """Drive each due task that this code knows for one slice, those due longest first; return how many were tried."""
+def drive_due(alias: str | None, stopping: Callable[[], bool], enough: Callable[[], bool] = bool) -> int:
+    """Drive each due task that this code knows for one slice, those due longest first; return how many were tried.
+
+    ``enough`` is asked after each: no other one is begun then.
+    """
     fingerprints, tried = list(known_fingerprints()), 0
     for store in task_stores():
         if alias not in (None, store.alias):
             continue
         assert isinstance(store.backend, TaskPrimitives)
         for due in store.backend.tasks_due(fingerprints, BATCH).run():
-            if stopping():
+            if stopping() or (tried and enough()):
                 return tried
             resume(store.alias, decode_namespace(due.namespace), due.key, stopping=stopping)
             tried += 1
@@ -50,7 +53,7 @@ class Worker:
         while not self._stopping():
             self._maintain()
             try:
-                tried = drive_due(self._alias, self._stopping)
+                tried = drive_due(self._alias, self._stopping, self._sweep_is_due)
             except StateStoreError as error:
                 if until_idle:
                     raise
@@ -62,9 +65,12 @@ class Worker:
                     return
                 self._rest(poll)
 
+    def _sweep_is_due(self) -> bool:
+        return time.monotonic() >= self._sweep_at
+
     def _maintain(self) -> None:
         now = time.monotonic()
-        if now >= self._sweep_at:
+        if self._sweep_is_due():
             self._sweep_at = now + conf.get().sweep_every / 1000
             sweep(self._alias)
         if now >= self._purge_at:

@@ -16,7 +16,15 @@ from asgiref.sync import async_to_sync
 from ...contracts.checkpoint import BudgetUse, Checkpoint
 from ...contracts.durable import DurableClaim
 from ...contracts.exclusive import HeldTask
-from ...exceptions import InvalidArgument, InvalidKey, InvalidTTL, LeaseLost, TaskBusy, ValueNotSerializable
+from ...exceptions import (
+    CheckpointInvalid,
+    InvalidArgument,
+    InvalidKey,
+    InvalidTTL,
+    LeaseLost,
+    TaskBusy,
+    ValueNotSerializable,
+)
 from ...store import Store
 from .base import Conformance, later, purge
 from .calling import Call, at_once
@@ -73,6 +81,8 @@ class DurableConformance(Conformance):
             {"next_step_index": 2**31 - 1, "max_attempts": 2**31 - 1, "attempt_count": 2**31 - 1},
             {"definition_id": "a b\u00e9\u20ac", "revision": "r" * 40}, {"state": None}, {"max_attempts": 0},
             {"model_budget": BudgetUse(max_calls=0, reserved_calls=0, max_calls_per_attempt=0)},
+            {"model_budget": BudgetUse(max_calls=2, reserved_calls=2, max_calls_per_attempt=0)},
+            {"model_budget": BudgetUse(max_calls=1, reserved_calls=0, max_calls_per_attempt=2**31 - 1)},
         ],
         ids=str,
     )  # fmt: skip
@@ -116,6 +126,11 @@ class DurableConformance(Conformance):
                 call(store.durable.release, "t", wrong)
         with pytest.raises(ValueNotSerializable):
             call(store.durable.save, "t", checkpoint(state=object()))
+        for document in (checkpoint().to_json(), None):
+            with pytest.raises(CheckpointInvalid, match="expected a Checkpoint"):
+                call(store.durable.save, "t", document)  # type: ignore[arg-type]
+            with pytest.raises(CheckpointInvalid, match="expected a Checkpoint"):
+                call(store.durable.commit, "t", "x", document)  # type: ignore[arg-type]
         assert call(store.durable.load, "t") is None
 
     def test_ids_are_compared_exactly(self, store: Store, call: Call) -> None:
