@@ -1,4 +1,4 @@
-"""The admin of the app: look, never edit."""
+"""The admin of the app: look, and answer; never edit."""
 
 from .tasks import TaskAdmin
 

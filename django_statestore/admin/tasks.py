@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 from django.contrib import admin
 from django.contrib.admin import display
 from django.db.models import Model, QuerySet
-from django.http import HttpRequest
-from django.utils.formats import date_format
+from django.http import HttpRequest, HttpResponse
+from django.urls import URLPattern
 from django.utils.text import Truncator
-from django.utils.timezone import localtime
 from django.utils.translation import gettext_lazy as _
 
 from ..durable.registry import known_fingerprints
 from ..models import Snapshot, Task
+from .answering import Answering
+from .shown import NOTHING, instant
 
 if TYPE_CHECKING:
     _ModelAdmin = admin.ModelAdmin[Task]
@@ -23,17 +24,13 @@ if TYPE_CHECKING:
 else:
     _ModelAdmin, _Inline = admin.ModelAdmin, admin.TabularInline
 
-NOTHING = "-"
-"""What stands for no value; Django puts it into lists by itself, but not into the page of a task."""
-
 
 def _instant(model: type[Model], name: str) -> Callable[[Any, Any], str]:
-    """Make a column that shows an instant to the second: Django's own format ends with the minute."""
+    """Make a column that shows an instant."""
 
     @display(description=model._meta.get_field(name).verbose_name, ordering=name)  # type: ignore[union-attr]
     def shown(self: Any, row: Any) -> str:
-        value = getattr(row, name)
-        return NOTHING if value is None else date_format(localtime(value), "Y-m-d H:i:s")
+        return instant(getattr(row, name))
 
     return shown
 
@@ -63,7 +60,7 @@ class SavedSteps(_Inline):
 
 @admin.register(Task)
 class TaskAdmin(_ModelAdmin):
-    """Show durable tasks. Nothing can be added, changed or deleted by hand."""
+    """Show durable tasks. Nothing can be added, changed or deleted by hand; what they wait for can be answered."""
 
     list_display = (
         "key", "namespace", "definition", "status", "next_step", "attempts_used", "percent", "short_reason",
@@ -76,9 +73,9 @@ class TaskAdmin(_ModelAdmin):
     show_full_result_count = False
     inlines = (SavedSteps,)
     fields = readonly_fields = (
-        "key", "namespace", "definition", "revision", "status", "reason", "next_step", "turn", "attempts_used",
-        "ends_by", "due", "worker", "fence", "claims", "progress_shown", "cancel_requested", "last_error", "started",
-        "finished",
+        "key", "namespace", "definition", "revision", "status", "reason", "next_step", "turn", "waits_for",
+        "waits_until", "attempts_used", "ends_by", "due", "worker", "fence", "claims", "progress_shown",
+        "cancel_requested", "last_error", "started", "finished",
     )  # fmt: skip
 
     ends_by = _instant(Task, "deadline")
@@ -95,6 +92,26 @@ class TaskAdmin(_ModelAdmin):
     def has_delete_permission(self, request: HttpRequest, obj: Task | None = None) -> bool:
         return False
 
+    # -- buttons ------------------------------------------------------------------------------------------------------
+
+    def get_urls(self) -> list[URLPattern]:
+        return [Answering(self).path(), *super().get_urls()]
+
+    def render_change_form(
+        self,
+        request: HttpRequest,
+        context: dict[str, Any],
+        add: bool = False,
+        change: bool = False,
+        form_url: str = "",
+        obj: Task | None = None,
+    ) -> HttpResponse:
+        offered = [Answering(self).button(request, obj)] if obj else []
+        context["buttons"] = [button for button in offered if button]
+        return super().render_change_form(request, context, add, change, form_url, obj)
+
+    # -- columns ------------------------------------------------------------------------------------------------------
+
     @display(description=_("step"))
     def next_step(self, task: Task) -> str:
         definition = known_fingerprints().get(task.fingerprint)
@@ -107,6 +124,17 @@ class TaskAdmin(_ModelAdmin):
     @display(description=_("attempts"))
     def attempts_used(self, task: Task) -> str:
         return f"{task.attempts} / {task.max_attempts}"
+
+    @display(description=_("waits for"))
+    def waits_for(self, task: Task) -> str:
+        return task.waiting_for if task.waiting_for and task.finished_at is None else NOTHING
+
+    @display(description=_("waits until"))
+    def waits_until(self, task: Task) -> str:
+        """Show the end of a wait or sleep."""
+        if task.finished_at is not None:
+            return NOTHING
+        return instant(task.resume_at or (task.deadline if task.waiting_for else None))
 
     @display(description=_("progress"))
     def percent(self, task: Task) -> str:

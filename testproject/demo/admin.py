@@ -1,28 +1,31 @@
-"""The demo's reports in the admin: look, never edit."""
+"""What the demo leaves behind, in the admin: look, never edit."""
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 from django.contrib import admin
 from django.http import HttpRequest
 
-from testproject.demo.models import Report
-
-if TYPE_CHECKING:
-    _ModelAdmin = admin.ModelAdmin[Report]
-else:
-    _ModelAdmin = admin.ModelAdmin
+from testproject.demo.models import Booking, Report
 
 
-@admin.register(Report)
-class ReportAdmin(_ModelAdmin):
-    list_display = ("task_id", "source", "sections", "words", "recorded_at")
+class ReadOnly(admin.ModelAdmin):  # type: ignore[type-arg]
     ordering = ("-id",)
 
     def has_add_permission(self, request: HttpRequest) -> bool:
         return False
 
-    def has_change_permission(self, request: HttpRequest, obj: Report | None = None) -> bool:
+    def has_change_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
 
-    def has_delete_permission(self, request: HttpRequest, obj: Report | None = None) -> bool:
+    def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         return False
+
+
+@admin.register(Report)
+class ReportAdmin(ReadOnly):
+    list_display = ("task_id", "source", "sections", "words", "recorded_at")
+
+
+@admin.register(Booking)
+class BookingAdmin(ReadOnly):
+    list_display = ("task_id", "reports", "words")

@@ -1,12 +1,12 @@
 """What the demo claims, each checked against the database and the text itself."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from django_statestore.durable import TaskHandle
 from testproject.demo.durable_tasks import Reading
-from testproject.demo.models import Report
+from testproject.demo.models import Booking, Report
 from testproject.demo.processes import Processes, group_is_left
 from testproject.demo.texts import words_of
 
@@ -29,10 +29,35 @@ class Kill:
     turn: int
 
 
+@dataclass
+class Pause:
+    """What was seen of the wait for an answer."""
+
+    looks: int = 0
+    seconds: float = 0.0
+    ended: float = 0.0
+    """When, in seconds since the story began."""
+    held: bool = False
+    """Whether a worker had the task meanwhile."""
+    senders: list[str] = field(default_factory=list)
+
+
 def check(
-    task: TaskHandle[Reading], saves: Sequence[Save], kills: Sequence[Kill], processes: Processes
+    task: TaskHandle[Reading], saves: Sequence[Save], kills: Sequence[Kill], pause: Pause, processes: Processes
 ) -> Iterator[tuple[str, bool]]:
     """Yield each claim, and whether it holds."""
+    if task.status == "cancelled":
+        yield from _rejected(task, pause)
+    else:
+        yield from _completed(task, kills, pause)
+    yield from _attempts(task, saves, kills)
+    waited = f"no worker held the task while it waited: {pause.looks} looks in {pause.seconds:.1f} s"
+    yield waited, pause.looks > 0 and not pause.held
+    left = [str(process) for process in processes.all if group_is_left(process.pid)]
+    yield f"no process is left{': ' if left else ''}{', '.join(left)}", not left
+
+
+def _completed(task: TaskHandle[Reading], kills: Sequence[Kill], pause: Pause) -> Iterator[tuple[str, bool]]:
     state = task.state
     yield f"the task is completed, though {len(kills)} workers were killed", task.status == "completed" and bool(kills)
     numbers = [finding.number for finding in state.findings]
@@ -40,22 +65,29 @@ def check(
     yield "no section is recorded twice", len(numbers) == len(set(numbers)) > 0
     counted, words = sum(finding.words for finding in state.findings), len(words_of(_lines(state.path)))
     yield f"their {counted:,} words are the {words:,} of the text, counted anew", counted == words
+    yield f"the report was approved once, by {state.approved_by}", pause.senders == [state.approved_by]
+    booked = list(Booking.objects.filter(task_id=task.id).values_list("reports", "words"))
+    yield f"it is booked exactly once, with {counted:,} words", booked == [(1, counted)]
     reports = list(Report.objects.filter(task_id=task.id))
     once = [report.pk for report in reports] == [state.report] and reports[0].body == state.body
-    yield f"the report is recorded exactly once: {len(reports)} row for this task", once
-    yield from _attempts(task, saves, kills)
-    left = [str(process) for process in processes.all if group_is_left(process.pid)]
-    yield f"no process is left{': ' if left else ''}{', '.join(left)}", not left
+    yield f"it is recorded exactly once: {len(reports)} row for this task", once
+
+
+def _rejected(task: TaskHandle[Reading], pause: Pause) -> Iterator[tuple[str, bool]]:
+    yield "the task is cancelled, because the report was rejected", task.reason == "rejected"
+    yield f"one answer was given, by {', '.join(pause.senders)}", len(pause.senders) == 1
+    yield "nothing is booked", not Booking.objects.filter(task_id=task.id).exists()
+    yield "nothing is recorded", not Report.objects.filter(task_id=task.id).exists()
 
 
 def _attempts(task: TaskHandle[Reading], saves: Sequence[Save], kills: Sequence[Kill]) -> Iterator[tuple[str, bool]]:
     spent, saved = task.checkpoint.attempt_count, task.record.save_seq
-    in_safe = [kill for kill in kills if kill.step == "read_section"]
-    counted = spent == saved + len(in_safe) and len(saves) == saved
-    yield f"every attempt is counted: {spent} for {saved} saves, the killed one among them", counted
+    again = [kill for kill in kills if kill.step != "record_report"]
+    counted = spent == saved + len(again) and len(saves) == saved
+    yield f"every attempt is counted: {spent}, {len(again)} of them killed, for {saved} saves", counted
     for kill in kills:
         save = next((save for save in saves if (save.step, save.turn) == (kill.step, kill.turn)), None)
-        if save is not None and kill in in_safe:
+        if save is not None and kill in again:
             yield f"turn {kill.turn} of {kill.step} was saved by attempt {save.attempt}", save.attempt == 2
         elif save is not None:
             yield f"{kill.step} was {save.outcome}, not run again", (save.outcome, save.attempt) == ("reconciled", 1)

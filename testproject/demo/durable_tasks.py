@@ -1,4 +1,4 @@
-"""The demo's durable task: read a text section by section, and record one report of it."""
+"""The demo's durable task: read a text section by section, have the report approved, book it, and record it."""
 
 import time
 from collections.abc import Iterator
@@ -7,14 +7,23 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-from django_statestore.durable import DurableTask, NotDone, Repeat, StepContext
-from testproject.demo.models import Report
+from django.db.models import F
+
+from django_statestore.durable import DurableTask, Fail, NotDone, Repeat, StepContext, WaitFor
+from testproject.demo.forms import ApprovalForm
+from testproject.demo.models import Booking, Report
 from testproject.demo.texts import Finding, Section, find_sections, look_into
 
-SECTION_SECONDS = 0.8
+SECTION_SECONDS = 0.6
 """How long a section takes, so that there is something to see, and to interrupt."""
 
-RECORD_SECONDS = 2.0
+APPROVAL_SECONDS = 300
+"""How long the task waits for an answer."""
+
+BOOK_SECONDS = 1.2
+"""How long the transaction of the booking stays open. A worker that dies meanwhile has booked nothing."""
+
+RECORD_SECONDS = 1.5
 """How long the answer takes that the report was recorded. A worker that dies meanwhile leaves the question open."""
 
 _TICK = 0.1
@@ -30,10 +39,11 @@ class Reading:
     sections: tuple[Section, ...] = ()
     findings: tuple[Finding, ...] = ()
     body: str = ""
+    approved_by: str = ""
     report: int | None = None
 
 
-read_text = DurableTask("demo.read_text", revision="1", state=Reading, deadline=timedelta(minutes=10))
+read_text = DurableTask("demo.read_text", revision="2", state=Reading, deadline=timedelta(minutes=10))
 
 
 @read_text.step(replay="safe")
@@ -58,21 +68,45 @@ def read_section(state: Reading, ctx: StepContext) -> Reading | Repeat[Reading]:
     section = state.sections[number]
     finding = look_into(section, number + 1, ctx.store.spool.open(state.text).lines(section.start, section.stop))
     for seconds in _ticks(SECTION_SECONDS):
-        ctx.progress(0.05 + 0.85 * (number + seconds / SECTION_SECONDS) / len(state.sections), section.title)
+        ctx.progress(0.05 + 0.83 * (number + seconds / SECTION_SECONDS) / len(state.sections), section.title)
     state = replace(state, findings=(*state.findings, finding))
     return state if len(state.findings) == len(state.sections) else Repeat(state)
 
 
 @read_text.step(replay="safe")
-def build_report(state: Reading, ctx: StepContext) -> Reading:
-    """Write the report down."""
-    ctx.progress(0.92, "report built")
+def build_report(state: Reading, ctx: StepContext) -> WaitFor[Reading]:
+    """Write the report down, and have it approved; nobody and nothing is held up by the wait."""
+    ctx.progress(0.9, "report built")
     lines = [
         f"{finding.number:2}  {finding.words:6,} words  {finding.title}"
         + (f"  ({', '.join(finding.frequent)})" if finding.frequent else "")
         for finding in state.findings
     ]
-    return replace(state, body="\n".join(lines))
+    state = replace(state, body="\n".join(lines))
+    return WaitFor(state, "approval", timeout=APPROVAL_SECONDS, form=ApprovalForm, permission="demo.add_report")
+
+
+@read_text.step(replay="safe")
+def hear_answer(state: Reading, ctx: StepContext) -> Reading | Fail:
+    """Go on if the report was approved."""
+    answer = ctx.received
+    if answer is None:
+        return Fail("unanswered")
+    if answer.payload["decision"] != "approve":
+        return Fail("rejected")
+    return replace(state, approved_by=answer.sender)
+
+
+@read_text.step(replay="atomic")
+def book_report(state: Reading, ctx: StepContext) -> Reading:
+    """Count the report up in the books, in the transaction that saves the step too: a double would show."""
+    words = sum(finding.words for finding in state.findings)
+    booking, _ = Booking.objects.get_or_create(task_id=ctx.task_id)
+    Booking.objects.filter(pk=booking.pk).update(reports=F("reports") + 1, words=F("words") + words)
+    for _tick in _ticks(BOOK_SECONDS):
+        ctx.check()
+    ctx.progress(0.93, "report booked")
+    return state
 
 
 @read_text.step(replay="reconcile")
@@ -86,7 +120,7 @@ def record_report(state: Reading, ctx: StepContext) -> Reading:
         body=state.body,
     )
     for seconds in _ticks(RECORD_SECONDS):
-        ctx.progress(0.92 + 0.07 * seconds / RECORD_SECONDS, "report recorded, waiting for the answer")
+        ctx.progress(0.93 + 0.06 * seconds / RECORD_SECONDS, "report recorded, waiting for the answer")
     ctx.progress(1, "done")
     return replace(state, report=report.pk)
 

@@ -15,3 +15,14 @@ class Report(models.Model):
 
     def __str__(self) -> str:
         return self.task_id
+
+
+class Booking(models.Model):
+    """Count what was booked for one task: its report, once."""
+
+    task_id = models.CharField(max_length=100, unique=True)
+    reports = models.PositiveIntegerField(default=0)
+    words = models.PositiveIntegerField(default=0)
+
+    def __str__(self) -> str:
+        return self.task_id

@@ -1,4 +1,7 @@
-"""The demo's real processes: Celery workers and beat, each the leader of a process group that is ended as a whole."""
+"""The demo's real processes: Celery workers, beat, a web server.
+
+Each is the leader of a process group that is ended as a whole.
+"""
 
 import contextlib
 import os
@@ -15,6 +18,8 @@ from django.conf import settings
 
 DEATH_SECONDS = 10.0
 """How long the system may take to end the processes of a group that was killed."""
+
+_CELERY = ("celery", "-A", "testproject")
 
 _WORKER = (
     "worker",
@@ -35,7 +40,7 @@ class Process:
         self.kind = kind
         with log.open("ab") as output:
             self._process = subprocess.Popen(  # noqa: S603
-                [sys.executable, "-m", "testproject.demo.attended", "-A", "testproject", *arguments],
+                [sys.executable, "-m", "testproject.demo.attended", *arguments],
                 cwd=settings.BASE_DIR,
                 env=environment,
                 stdin=subprocess.PIPE,
@@ -66,6 +71,10 @@ class Process:
         except OSError:
             return False
 
+    def ask_to_stop(self) -> None:
+        """Send SIGTERM to the process itself, as a deployment does to let it end what it does."""
+        self._process.terminate()
+
     def kill(self) -> None:
         """Send SIGKILL to the whole group, and wait until nothing is left of it. No error if that is so already."""
         if self._ended:
@@ -81,7 +90,7 @@ class Process:
 
 
 class Processes:
-    """Start workers and beat; as a context manager, leave none of them."""
+    """Start them; as a context manager, leave none of them."""
 
     def __init__(self, log: Path, environment: Mapping[str, str] | None = None) -> None:
         self.log, self._environment = log, environment
@@ -95,12 +104,16 @@ class Processes:
     ) -> None:
         self.kill()
 
-    def worker(self) -> Process:
-        return self._start("worker", [*_WORKER])
+    def worker(self, *options: str) -> Process:
+        return self._start("worker", [*_CELERY, *_WORKER, *options])
 
     def beat(self) -> Process:
         schedule = self.log.with_name("beat")
-        return self._start("beat", ["beat", f"--schedule={schedule}", "--pidfile=", "--loglevel=INFO"])
+        return self._start("beat", [*_CELERY, "beat", f"--schedule={schedule}", "--pidfile=", "--loglevel=INFO"])
+
+    def server(self, port: int) -> Process:
+        """Serve the project on this machine; `insecure`: Django's own static files, though DEBUG is off."""
+        return self._start("server", ["manage.py", "runserver", "--noreload", "--insecure", f"127.0.0.1:{port}"])
 
     def kill(self) -> None:
         """End all that are left. To nobody's loss: that is what durable tasks are for."""

@@ -17,28 +17,33 @@ OLDEST_SQLITE = (3, 35)
 
 class Command(BaseCommand):
     help = (
-        "Run a durable task over a text file, kill its Celery worker inside a step, twice, and watch beat's sweep "
-        "bring it to its end. Needs no server. Exit status 0: everything that it claims holds."
+        "Run a durable task over a text file, kill its Celery worker inside a step, three times, let it wait for an "
+        "approval, and watch beat's sweep bring it to its end. Needs no server. Exit status 0: what it claims holds."
     )
     requires_system_checks = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("file", nargs="?", metavar="FILE", help="a text file (default: Python's own licence)")
+        parser.add_argument(
+            "--approve-in-admin",
+            action="store_true",
+            help="serve the admin, and wait until you approve or reject the report there (default: the demo approves)",
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         refuse()
         path = text(options["file"])
         with asked_to_stop() as stop:
             try:
-                self._run(path, stop)
+                self._run(path, stop, in_admin=options["approve_in_admin"])
             except Interrupted as interrupted:
                 raise CommandError(
-                    f"interrupted ({interrupted}): the worker and beat are killed; the next demo cancels the task",
+                    f"interrupted ({interrupted}): its processes are killed; the next demo cancels the task",
                     returncode=128 + interrupted.number,
                 ) from None
 
-    def _run(self, path: Path, stop: Stop) -> None:
-        from testproject.demo import place
+    def _run(self, path: Path, stop: Stop, *, in_admin: bool) -> None:
+        from testproject.demo import approval, place
         from testproject.demo.processes import Processes
         from testproject.demo.runner import Failed, Story
         from testproject.demo.timeline import Timeline
@@ -52,14 +57,16 @@ class Command(BaseCommand):
                 stop.check()
                 log = folder / "celery.log"
                 with Processes(log) as processes:
+                    reader = approval.Reader(processes, timeline, stop.check) if in_admin else approval.Demo()
                     try:
-                        task, claims = Story(path, processes, timeline, stop.check).tell()
+                        task, claims = Story(path, processes, timeline, reader, stop.check).tell()
                     except Failed as failure:
                         raise CommandError(f"{failure}; Celery's log is {log}{last_lines(log)}") from None
         except place.Occupied:
             raise CommandError("another demo is running here: wait for its end") from None
         timeline.say()
-        timeline.head(f"The report of {path.name}")
+        rejected = ", which was rejected" if task.reason == "rejected" else ""
+        timeline.head(f"The report of {path.name}{rejected}")
         for line in task.state.body.splitlines():
             timeline.say(f"  {line}")
         timeline.say()
@@ -103,7 +110,7 @@ def introduce(timeline: Any, path: Path) -> None:
     from django_statestore import conf
 
     values = conf.get()
-    timeline.head("A durable task reads a text. Its worker is killed twice; the task comes to its end all the same.")
+    timeline.head("A durable task reads a text. Its workers are killed; it comes to its end all the same.")
     timeline.say(f"  text      {path}")
     timeline.say(f"  database  {settings.DATABASES['default']['NAME']} (SQLite {sqlite3.sqlite_version})")
     timeline.say("  celery    a worker and beat, each a process of its own; the broker is a folder of files")
