@@ -62,7 +62,7 @@ class Place:
 
 def pids(output: str) -> list[int]:
     """Return the processes that a demo said it had started."""
-    return [int(pid) for pid in re.findall(r"\b(?:worker|beat) (\d+)", output)]
+    return [int(pid) for pid in re.findall(r"\b(?:worker|beat|server) (\d+)", output)]
 
 
 def none_is_left(output: str) -> bool:
@@ -78,8 +78,9 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
 
 @pytest.fixture(scope="module")
 def interrupted(place: Place) -> tuple[int, str]:
-    """Run a demo up to its loop and press Ctrl-C; return its exit status and output."""
-    return stopped_by(place, signal.SIGINT)
+    """Press Ctrl-C while a demo waits for its reader; return its exit status and output."""
+    arguments = "--approve-in-admin", str(short_text(place.folder))
+    return stopped_by(place, signal.SIGINT, "password demo", *arguments)
 
 
 @pytest.fixture(scope="module")
@@ -90,12 +91,13 @@ def finished(place: Place, interrupted: tuple[int, str]) -> tuple[int, str, floa
     return done.returncode, done.stdout, time.monotonic() - started
 
 
-def stopped_by(place: Place, number: signal.Signals) -> tuple[int, str]:
-    demo = place.start("demo")
+def stopped_by(place: Place, number: signal.Signals, after: str = "read_section", *arguments: str) -> tuple[int, str]:
+    """Send a demo a signal once it has printed something; return its exit status and output."""
+    demo = place.start("demo", *arguments)
     assert demo.stdout is not None
     output = ""
     try:
-        while "read_section" not in output:
+        while after not in output:
             line = demo.stdout.readline()
             assert line, output
             output += line
@@ -111,6 +113,7 @@ def test_ctrl_c_leaves_no_process(interrupted: tuple[int, str]) -> None:
     status, output = interrupted
     assert status == 128 + signal.SIGINT
     assert output.splitlines()[-1].startswith("CommandError: interrupted (SIGINT)")
+    assert re.search(r"started server \d+, for the admin", output), output
     assert none_is_left(output)
 
 
@@ -121,12 +124,17 @@ def test_a_whole_demo(finished: tuple[int, str, float]) -> None:
     assert none_is_left(output)
     assert "an earlier demo was interrupted" in output
     assert re.search(r"x killed worker \d+ inside step 'read_section', turn 4", output), output
+    assert re.search(r"x killed worker \d+ inside step 'book_report', turn 1", output), output
     assert re.search(r"x killed worker \d+ inside step 'record_report', turn 1", output), output
-    assert len(re.findall(r"the sweep sent the task to worker \d+ after \d+\.\d s", output)) == 2, output
+    assert len(re.findall(r"the sweep sent the task to worker \d+ after \d+\.\d s", output)) == 3, output
     assert re.search(r"read_section +4 +2 repeated", output), "the attempt of the killed worker counts"
+    assert re.search(r"build_report +1 +1 waited", output), output
+    assert "the task waits for the signal 'approval' until" in output
+    assert "demo has answered" in output
+    assert re.search(r"book_report +1 +2 done", output), "the attempt of the killed worker counts"
     assert re.search(r"record_report +1 +1 reconciled", output), output
     claims = re.findall(r"^  ok      (.*)$", output, re.MULTILINE)
-    assert len(claims) == 9
+    assert len(claims) == 13
     assert "FAILED" not in output
 
 
@@ -134,16 +142,90 @@ def test_the_demo_shows_where_to_look(place: Place, finished: tuple[int, str, fl
     url = re.search(r"http://127\.0\.0\.1:8000(\S+)", finished[1])
     assert url is not None
     with server(place) as (browser, base):
-        page = get(browser, f"{base}/admin/login/")
-        token = re.search(r'name="csrfmiddlewaretoken" value="([^"]+)"', page)
-        assert token is not None
-        form = {"csrfmiddlewaretoken": token[1], "username": "demo", "password": "demo", "next": "/admin/"}
-        assert "Log out" in get(browser, f"{base}/admin/login/", urlencode(form).encode())
+        assert "Log out" in log_in(browser, f"{base}/admin/")
         assert "demo.read_text" in get(browser, f"{base}/admin/statestore/task/")
         task = get(browser, base + url[1])
         assert "reconciled" in task
         assert 'name="_save"' not in task, "tasks are to be looked at"
         assert "LICENSE" in get(browser, f"{base}/admin/demo/report/")
+        assert ">1</td>" in get(browser, f"{base}/admin/demo/booking/")
+
+
+def log_in(browser: OpenerDirector, url: str) -> str:
+    """Follow a URL of the admin to its login, and return the page that was asked for."""
+    page = get(browser, url)
+    path = re.sub(r"^http://[^/]+", "", url)
+    form = {"csrfmiddlewaretoken": hidden(page, "csrfmiddlewaretoken"), "next": path}
+    login = f"{url.removesuffix(path)}/admin/login/"
+    return get(browser, login, urlencode({**form, "username": "demo", "password": "demo"}).encode())
+
+
+def hidden(page: str, name: str) -> str:
+    value = re.search(rf'name="{name}" value="([^"]+)"', page)
+    assert value is not None, page
+    return value[1]
+
+
+def answer_in_admin(demo: "subprocess.Popen[str]", decision: str) -> str:
+    """Read what a demo prints until it asks for an answer, give it as a reader does, and return what was printed."""
+    assert demo.stdout is not None
+    output, url = "", None
+    while url is None:
+        line = demo.stdout.readline()
+        assert line, output
+        output += line
+        url = re.search(r"http://127\.0\.0\.1:\d+/\S+/answer/", line)
+    browser = build_opener(HTTPCookieProcessor(CookieJar()))
+    page = log_in(browser, url[0])
+    assert "approval" in page
+    assert "Reject it" in page
+    assert "Log out" in page
+    form = {name: hidden(page, name) for name in ("csrfmiddlewaretoken", "_wait")} | {"decision": decision}
+    assert "Your answer was kept; the task goes on." in get(browser, url[0], urlencode(form).encode())
+    return output
+
+
+def test_the_reader_rejects_the_report_in_the_admin(tmp_path: Path) -> None:
+    demo = Place(tmp_path).start("demo", "--approve-in-admin", str(short_text(tmp_path)))
+    try:
+        output = answer_in_admin(demo, "reject")
+        rest, _ = demo.communicate(timeout=MINUTE)
+    finally:
+        demo.kill()
+        demo.communicate()
+    assert demo.returncode == 0, output + rest
+    assert re.search(r"hear_answer +1 +1 failed", rest), rest
+    assert "the task is cancelled: rejected" in rest
+    assert "The report of short.txt, which was rejected" in rest
+    assert len(re.findall(r"^  ok      ", rest, re.MULTILINE)) == 8, rest
+    assert "FAILED" not in rest
+    assert none_is_left(output + rest)
+
+
+def test_the_reader_approves_the_report_in_the_admin(tmp_path: Path) -> None:
+    demo = Place(tmp_path).start("demo", "--approve-in-admin", str(short_text(tmp_path)))
+    assert demo.stdout is not None
+    try:
+        output = answer_in_admin(demo, "approve")
+        while not re.search(r"hear_answer +1 +1 done", output):
+            line = demo.stdout.readline()
+            assert line, output
+            output += line
+        demo.send_signal(signal.SIGINT)
+        rest, _ = demo.communicate(timeout=MINUTE)
+    finally:
+        demo.kill()
+        demo.communicate()
+    assert "demo has answered; a worker takes the task up again" in output
+    assert demo.returncode == 128 + signal.SIGINT
+    assert none_is_left(output + rest)
+
+
+def short_text(folder: Path) -> Path:
+    """Make a text of one section, so that there is little to wait for."""
+    path = folder / "short.txt"
+    path.write_text("A short text")
+    return path
 
 
 @contextmanager

@@ -82,7 +82,8 @@ def test_a_start_without_a_broker_is_made_up_for_by_a_sweep(
             task = BACKLOGGED[alias].start(errand, task_id=f"t{number}", namespace=names)
             assert task.status == "ready"
             assert notified_until(alias, task.id) is None
-    assert len(caplog.records) == 1, "the outage is logged, not every task"
+    said = [record for record in caplog.records if not hasattr(record, "event")]
+    assert len(said) == 1, "the outage is logged, not every task"
     assert "the broker does not answer" in caplog.text
     assert broker.messages(BACKLOG) == []
     assert sweep(alias).notified == 3

@@ -13,7 +13,10 @@ from django_statestore.testing import CrashPoints, age
 from tests.crash.forks import LEASE, configure, die
 from tests.crash.journey import START
 from tests.crash.ledger import Ledger
-from tests.crash.scripted import SCRIPTED, Script
+from tests.crash.scripted import FRAIL, SCRIPTED, WIDE, Script
+
+TASKS = {"call": WIDE, "seal": WIDE, "close": WIDE, "frail": FRAIL}
+"""The tasks of these steps; all others belong to `SCRIPTED`."""
 
 
 def die_here(ctx: StepContext) -> None:
@@ -29,8 +32,10 @@ def die_in_loops(alias: str, folder: Path, loops: dict[str, int]) -> dict[str, l
 def die_in(alias: str, namespace: str, ledger: Ledger, count: int) -> list[tuple[int, int]]:
     """Let workers die in a step, or in the `reconcile` of one, as the name of the ledger and the task says."""
     where, namespace = ledger.path.name, f"{namespace}-{ledger.path.name}"
-    task, store, counted = SCRIPTED[alias], stores[alias].namespace(namespace), []
+    task, store, counted = TASKS.get(where, SCRIPTED)[alias], stores[alias].namespace(namespace), []
     task.start(START, task_id="t", namespace=[namespace])
+    if where == "close":
+        task.signal("t", "go", namespace=[namespace])
 
     def noted(what: str, dies: bool = False) -> Callable[[StepContext], bool]:
         def note(ctx: StepContext) -> bool:
@@ -41,7 +46,7 @@ def die_in(alias: str, namespace: str, ledger: Ledger, count: int) -> list[tuple
 
         return note
 
-    script = Script(on={name: noted(name) for name in ("begin", "act", "end")}, asked=noted("reconcile"))
+    script = Script(on={step.name: noted(step.name) for step in task.steps}, asked=noted("reconcile"))
     if where == "reconcile":  # somebody must have died in the step before
         first = Script(on={"begin": noted("begin"), "act": noted("act", dies=True)})
         connections.close_all()

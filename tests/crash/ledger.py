@@ -3,8 +3,10 @@
 What a process has written is the kernel's: SIGKILL loses none of it, so nothing is flushed to the disk.
 """
 
+import functools
 import json
 import os
+import uuid
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +16,11 @@ from django_statestore.testing import CrashPoints
 
 @dataclass(frozen=True)
 class Line:
-    """What happened: a step was `entered`, its `effect` took place, its reconcile was `asked`, a state was `saved`."""
+    """What happened.
+
+    A step was `entered`, has `received`, its `effect` took place, its reconcile was `asked`; a call was `called`, was
+    `kept`, has `returned`; a state was `saved`, a signal `sent`.
+    """
 
     what: str
     step: str
@@ -42,6 +48,11 @@ class Ledger:
         return [line for line in lines if what in ("", line.what)]
 
 
+def short(result: str) -> str:
+    """Return what tells one result of a call from another."""
+    return result[:100].rstrip(".")
+
+
 @dataclass(frozen=True)
 class Outside:
     """What a step finds as `ctx.app`: the ledger, and the points at which its process may be killed."""
@@ -58,6 +69,24 @@ class Outside:
         ctx.spend_model_call()
         self.ledger.write("effect", ctx.step, ctx.turn)
         self.points.here(f"inside {ctx.step}, turn {ctx.turn}: its effect has happened")
+
+    def call(self, ctx: StepContext, name: str, number: int, length: int = 0) -> str:
+        """Make call `number` of that name with `ctx.call`; return its result, which no other call has."""
+        result: str = ctx.call(name, functools.partial(self._make, ctx, name), number, length)
+        self.ledger.write("returned", ctx.step, ctx.turn, short(result))
+        self.points.here(f"inside {ctx.step}, turn {ctx.turn}: call {number} has returned")
+        return short(result)
+
+    def _make(self, ctx: StepContext, name: str, number: int, length: int) -> str:
+        self.points.here(f"inside {ctx.step}, turn {ctx.turn}: call {number} has begun")
+        result = f"{name} {number} {uuid.uuid4().hex}".ljust(length, ".")
+        self.ledger.write("called", ctx.step, ctx.turn, short(result))
+        self.points.here(f"inside {ctx.step}, turn {ctx.turn}: call {number} has happened")
+        return result
+
+    def receive(self, ctx: StepContext) -> None:
+        """Note what the step was woken by."""
+        self.ledger.write("received", ctx.step, ctx.turn, ctx.received.payload if ctx.received else "")
 
     def ask(self, ctx: StepContext) -> bool:
         """Return whether the effect of this turn has happened."""

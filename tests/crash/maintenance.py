@@ -25,7 +25,7 @@ from django_statestore.testing import CrashPoints, age
 from tests.crash.checks import killed_at
 from tests.crash.forks import LEASE, configure, die
 from tests.crash.journey import START
-from tests.crash.scripted import FOREIGN, SCRIPTED, Script, rows_of
+from tests.crash.scripted import FOREIGN, SCRIPTED, WIDE, Script, rows_of
 
 
 def kill_each(
@@ -202,6 +202,41 @@ def cancel_killed(alias: str, standing: str, in_block: bool) -> list[str]:
         assert MailboxItem.objects.using(alias).get(task_id=record.id).seq == 1
 
     return kill_each(prepare, work, check, f"{standing}-")
+
+
+# -- signal -----------------------------------------------------------------------------------------------------------
+
+
+def signals_killed(alias: str, in_block: bool) -> list[str]:
+    """Kill who sends a signal: it is there or not, and sent again with its key it is received once."""
+    configure()
+    task = WIDE[alias]
+
+    def prepare(namespace: str) -> None:
+        handle = task.start(START, task_id="t", namespace=[namespace]).run()
+        assert handle.waiting is not None and handle.waiting.name == "go"  # noqa: PT018
+
+    def work(namespace: str) -> None:
+        if in_block:
+            with transaction.atomic(alias):
+                task.signal("t", "go", key="once", namespace=[namespace])
+        else:
+            task.signal("t", "go", key="once", namespace=[namespace])
+
+    def check(namespace: str) -> None:
+        store = stores[alias].namespace(namespace)
+        record = task.get("t", namespace=[namespace]).record
+        mailbox = MailboxItem.objects.using(alias).filter(task_id=record.id)
+        age(store, 2)
+        sweep(alias)
+        if mailbox.exists():
+            assert task.run("t", namespace=[namespace]).status == "completed"
+        else:
+            work(namespace)
+            assert task.run("t", namespace=[namespace]).status == "completed"
+        assert [line.seq for line in mailbox.exclude(used_at=None)] == [1]
+
+    return kill_each(prepare, work, check)
 
 
 # -- the lease of a foreign engine ------------------------------------------------------------------------------------

@@ -1,15 +1,19 @@
-"""A task whose steps do what the process that drives it says: a safe, a reconcile and a safe one."""
+"""Tasks whose steps do what the process that drives them says."""
 
+import functools
+import os
+import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
+from django.contrib.auth.models import Group
 from django.db import connections
 
 from django_statestore import Store
 from django_statestore.contracts.checkpoint import Checkpoint
-from django_statestore.durable import Backoff, DurableTask, NotDone, StepContext
+from django_statestore.durable import Backoff, DurableTask, Finish, NotDone, StepContext, WaitFor
 from tests.aliases import DATABASES
 from tests.crash.journey import Trip
 
@@ -26,9 +30,12 @@ class Script:
     asked: Callable[[StepContext], bool] = not_done
 
     def play(self, state: Trip, ctx: StepContext) -> Trip:
+        self.act(ctx)
+        return state.and_then(ctx.step)
+
+    def act(self, ctx: StepContext) -> None:
         if ctx.step in self.on:
             self.on[ctx.step](ctx)
-        return state.and_then(ctx.step)
 
 
 SCRIPT_END = Trip(["begin", "act", "end"])
@@ -81,7 +88,77 @@ def _make_single(alias: str) -> DurableTask[Trip]:
     return task
 
 
+WIDE_END = Trip(["call", "seal", "rest", "close"])
+
+
+def _make_wide(alias: str) -> DurableTask[Trip]:
+    """Define a task of a call and an item, an atomic step, a wait for the signal ``go``, and an early end."""
+    task = DurableTask(
+        f"crash.wide.{alias}",
+        revision="1",
+        deadline=timedelta(days=30),
+        state=Trip,
+        store=alias,
+        max_attempts=20,
+        backoff=Backoff(first=30),
+        app=Script(),
+    )
+
+    @task.step(replay="safe")
+    def call(state: Trip, ctx: StepContext) -> Trip:
+        script: Script = ctx.app
+        ctx.call("call", functools.partial(script.act, ctx))
+        ctx.append("items", os.getpid())
+        return state.and_then(ctx.step)
+
+    @task.step(replay="atomic")
+    def seal(state: Trip, ctx: StepContext) -> Trip:
+        script: Script = ctx.app
+        Group.objects.using(ctx.store.alias).create(name=f"{seal_name(ctx.store, ctx.task_id)} by {uuid.uuid4().hex}")
+        return script.play(state, ctx)
+
+    @task.step(replay="safe")
+    def rest(state: Trip, ctx: StepContext) -> WaitFor[Trip]:
+        script: Script = ctx.app
+        return WaitFor(script.play(state, ctx), "go")
+
+    @task.step(replay="safe")
+    def close(state: Trip, ctx: StepContext) -> Finish[Trip]:
+        script: Script = ctx.app
+        return Finish(script.play(state, ctx))
+
+    @task.step(replay="safe")
+    def never(state: Trip, ctx: StepContext) -> Trip:
+        script: Script = ctx.app
+        return script.play(state, ctx)
+
+    task.seal()
+    return task
+
+
+def seal_name(store: Store, task_id: str) -> str:
+    """Return how the names of the groups begin that the atomic step of a wide task makes."""
+    return f"{store.names[-1][:12]} {task_id}"
+
+
+def _make_frail(alias: str) -> DurableTask[Trip]:
+    task = DurableTask(
+        f"crash.frail.{alias}", revision="1", deadline=timedelta(days=30), state=Trip, store=alias, max_attempts=3
+    )
+
+    @task.step(replay="atomic")
+    def frail(state: Trip, ctx: StepContext) -> Trip:
+        script: Script = ctx.app
+        return script.play(state, ctx)
+
+    task.seal()
+    return task
+
+
 SCRIPTED = {alias: _make(alias) for alias in DATABASES}
+FRAIL = {alias: _make_frail(alias) for alias in DATABASES}
+"""A task of one atomic step and three attempts."""
+WIDE = {alias: _make_wide(alias) for alias in DATABASES}
 SINGLE = {alias: _make_single(alias) for alias in DATABASES}
 
 FOREIGN = Checkpoint(

@@ -6,7 +6,8 @@ from pathlib import Path
 from typing import Any
 
 from django_statestore import stores
-from django_statestore.contracts.tasks import Grant, Position
+from django_statestore.contracts.position import Position
+from django_statestore.contracts.tasks import Grant
 from django_statestore.durable.opening import position
 from django_statestore.durable.task import engine_of
 from django_statestore.exceptions import TaskBusy, TaskExists

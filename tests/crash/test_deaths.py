@@ -26,6 +26,10 @@ LOOPS = {
     "act": ("reconcile_unknown", LIMIT + 1, [(2 + n, n) for n in range(6)], ["begin"]),
     "end": ("crash_loop", LIMIT + 1, [(3 + n, n) for n in range(6)], ["begin", "act"]),
     "reconcile": ("reconcile_unknown", LIMIT, [(2, n) for n in range(1, 6)], ["begin"]),
+    "call": ("crash_loop", LIMIT, [(n, n) for n in range(1, 6)], []),
+    "seal": ("crash_loop", LIMIT + 1, [(2 + n, n) for n in range(6)], ["call"]),
+    "close": ("crash_loop", LIMIT, [(3 + n, n) for n in range(1, 6)], ["call", "seal", "rest"]),
+    "frail": ("attempts_exhausted", 3, [(n, n) for n in range(1, 4)], []),
 }
 """Where workers die: why the task is parked, after how many, attempts and claims after each, and what was saved."""
 
@@ -40,12 +44,16 @@ def test_a_task_that_kills_its_workers_is_parked(processes: Processes, alias: st
 
 def check_parked(alias: str, namespace: str, ledger: Ledger, died: list[tuple[int, int]]) -> None:
     reason, count, counted, saved = LOOPS[ledger.path.name]
-    task, store, lines = SCRIPTED[alias], stores[alias].namespace(namespace), ledger.lines()
+    task, store, lines = (
+        deaths.TASKS.get(ledger.path.name, SCRIPTED)[alias],
+        stores[alias].namespace(namespace),
+        ledger.lines(),
+    )
     parked = task.run("t", namespace=[namespace])
     assert died == counted
     assert (parked.status, parked.reason, parked.parked) == ("running", reason, True)
     assert parked.state == Trip(saved)
-    entered = sum(line.what in ("begin", "act", "end") for line in lines)
+    entered = sum(line.what != "reconcile" for line in lines)
     assert parked.record.attempts == counted[-1][0] == entered
     assert sum(line.what == ledger.path.name for line in lines) == count
     age(store, LEASE * 100)

@@ -32,6 +32,11 @@ def test_a_killed_cancel(processes: Processes, alias: str, in_block: bool) -> No
     report(alias, processes.start(maintenance.cancels_killed, alias, in_block).result())
 
 
+@pytest.mark.parametrize("in_block", [False, True], ids=["at once", "in a transaction"])
+def test_a_killed_signal(processes: Processes, alias: str, in_block: bool) -> None:
+    report(alias, processes.start(maintenance.signals_killed, alias, in_block).result())
+
+
 def test_a_killed_start(processes: Processes, alias: str) -> None:
     report(alias, processes.start(maintenance.start_killed, alias).result())
 

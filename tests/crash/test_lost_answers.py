@@ -1,24 +1,30 @@
 """The connection breaks around a statement: at most one of those that are sent takes effect, and the worker goes on."""
 
+import itertools
 import tempfile
+import traceback
+from collections import Counter
 from collections.abc import Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 import pytest
 from django.conf import settings
-from django.db import connections
+from django.db import DatabaseError, connections
 
 from django_statestore import stores
 from django_statestore.durable import TaskHandle
-from django_statestore.exceptions import OutcomeUnknown
+from django_statestore.exceptions import OutcomeUnknown, StateStoreError
 from django_statestore.flow import Call, Flow
 from django_statestore.testing import CrashPoints
 from tests.crash.checks import check_arrived, killed_at
 from tests.crash.forks import LEASE, configure, die
 from tests.crash.journey import JOURNEYS, START, Trip
 from tests.crash.ledger import Ledger, Outside
+from tests.crash.logbook import check_home
 from tests.crash.proxy import Loss, Proxy, through_proxy
+from tests.crash.sailings import sail
 from tests.crash.travels import points_of, travel
 from tests.processes import Processes
 
@@ -130,6 +136,74 @@ def queue_depth(proxy: Proxy) -> int:
     depth = stores[ALIAS].queue.depth("q")
     proxy.lose = wanted
     return depth
+
+
+# -- calls, atomic steps, waits and signals ---------------------------------------------------------------------------
+
+
+class Losing:
+    """Lose message ``number`` of all that is sent while one of these is entered; once."""
+
+    def __init__(self, proxy: Proxy, loss: Loss, number: int) -> None:
+        self._proxy, self._loss, self._left, self.lost = proxy, loss, number, False
+
+    def __enter__(self) -> None:
+        if not self.lost:
+            self._proxy.lose, self._proxy.spared = self._loss, self._left
+
+    def __exit__(self, *args: object) -> None:
+        self.lost = self.lost or self._proxy.lose is None
+        self._proxy.lose, self._left = None, self._proxy.spared
+
+
+LEAVE_OFF = {
+    "connect": "nothing was asked yet",
+    "task_start": "who starts a task starts it again",
+    "task_request": "who sends a signal sends it again, with its key",
+    "spool_store": "a call was made whose large result is not kept: the step raises",
+    "inside an atomic step": "it is rolled back, and raises",
+    "COMMIT of an atomic step": "the same, where it was not done; where it was, nobody notices",
+}
+"""What is not sent again by itself, and what follows from it."""
+
+
+def culprit(error: BaseException) -> str:
+    """Return what the store was asked for when the error was raised."""
+    names = [frame.name for frame in traceback.extract_tb(error.__traceback__)]
+    cause = error.__cause__
+    while cause is not None:
+        names += [frame.name for frame in traceback.extract_tb(cause.__traceback__)]
+        cause = cause.__cause__
+    if "_once" in names:
+        return "COMMIT of an atomic step" if "_commit" in names else "inside an atomic step"
+    return next((name for name in reversed(names) if name.startswith(("task_", "spool_"))), names[-1])
+
+
+def test_lost_at_every_message_of_a_voyage(proxy: Proxy, tmp_path: Path) -> None:
+    """At most one of what is sent takes effect, whatever it is: also inside the transaction of an atomic step."""
+    left_off: Counter[tuple[Loss, str]] = Counter()
+    runs = 0
+    for loss in LOSSES:
+        for number in itertools.count():
+            ledger, losing = Ledger(tmp_path / f"{loss}-{number}"), Losing(proxy, loss, number)
+            deaths = 0
+            with killed_at(f"{loss} {number}"):
+                try:
+                    handle = sail("voyage", ALIAS, ledger.path.name, ledger, CrashPoints(), phase=lambda: losing)  # noqa: B023
+                except (StateStoreError, DatabaseError) as error:
+                    left_off[loss, culprit(error)] += 1
+                    deaths = 1
+                    handle = sail(
+                        "voyage", ALIAS, ledger.path.name, ledger, CrashPoints(), aged=LEASE, phase=nullcontext
+                    )
+                check_home("voyage", handle, ledger, deaths=deaths)
+            if not losing.lost:
+                break
+            runs += 1
+    print(f"lost a message {runs} times; left off: {dict(left_off)}")  # noqa: T201
+    assert {what for _, what in left_off} <= set(LEAVE_OFF)
+    assert left_off["request", "COMMIT of an atomic step"] == 2
+    assert left_off["answer", "COMMIT of an atomic step"] == 0
 
 
 # -- the worker that comes after a dead one ---------------------------------------------------------------------------

@@ -4,43 +4,19 @@ import os
 import random
 import signal
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Callable
+from contextlib import nullcontext
 from pathlib import Path
 
 from django.db import connections
 
-from django_statestore import Store, stores
-from django_statestore.contracts.tasks import Committed, Position, Save
+from django_statestore import stores
 from django_statestore.durable import TaskHandle
-from django_statestore.durable.task import engine_of
-from django_statestore.flow import Action, Call
 from django_statestore.testing import CrashPoints, age
 from tests.crash.forks import LEASE, configure, die, fork, spawn
 from tests.crash.journey import JOURNEYS, START, Trip
 from tests.crash.ledger import Ledger, Outside
-
-
-@contextmanager
-def reporting(store: Store, ledger: Ledger) -> Iterator[None]:
-    """Write every save into the ledger once its commit has returned, as a worker that prints what it did."""
-    backend = engine_of(store)
-    commit = backend.task_commit
-
-    def task_commit(at: Position, save: Save) -> Action[Committed | None]:
-        def work() -> Committed | None:
-            committed = commit(at, save).run()
-            if committed is not None:
-                ledger.write("saved", save.step, at.save_seq + 1, save.state)
-            return committed
-
-        return Call(work)
-
-    backend.task_commit = task_commit  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        del backend.task_commit
+from tests.crash.reports import reporting
 
 
 def travel(
@@ -110,16 +86,24 @@ def kill_pair(alias: str, ledger: Ledger, first: int, second: int) -> None:
 
 def kill_anytime(alias: str, folder: Path, journeys: int, deaths: int) -> tuple[list[str], int]:
     """Let workers die at random moments; return the namespaces and how many died before they were done."""
+
+    def go(namespace: str, aged: float) -> None:
+        travel(alias, namespace, Ledger(folder / namespace), CrashPoints(), aged=aged, watched=False)
+
     configure()
     points_of(alias, f"{folder.name}-whole", Ledger(folder / "whole"))
+    return die_anytime(go, folder.name, journeys, deaths)
+
+
+def die_anytime(go: Callable[[str, float], None], prefix: str, count: int, deaths: int) -> tuple[list[str], int]:
+    """Do `go(namespace, aged)` so often in forks that are killed at random moments."""
     started = time.monotonic()
-    fork(lambda: travel(alias, f"{folder.name}-fork", Ledger(folder / "fork"), CrashPoints(), watched=False))
+    fork(lambda: go(f"{prefix}-fork", 0))
     longest = time.monotonic() - started
-    namespaces, died = [f"{folder.name}-{number}" for number in range(journeys)], 0
+    namespaces, died = [f"{prefix}-{number}" for number in range(count)], 0
     for namespace in namespaces:
-        ledger = Ledger(folder / namespace)
         for _ in range(deaths):
-            pid = spawn(lambda: travel(alias, namespace, ledger, CrashPoints(), aged=LEASE, watched=False))  # noqa: B023
+            pid = spawn(lambda: go(namespace, LEASE))  # noqa: B023
             time.sleep(random.uniform(0, longest))
             os.kill(pid, signal.SIGKILL)
             killed = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == -signal.SIGKILL

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 
 from django_statestore import Store, flow, stores
-from django_statestore.contracts.tasks import Position, TaskPrimitives, TaskRecord
+from django_statestore.contracts.position import Position
+from django_statestore.contracts.taskrecord import TaskRecord
+from django_statestore.contracts.tasks import TaskPrimitives
 from django_statestore.durable import DurableTask, TaskHandle
 from django_statestore.durable.drive import Drive
 from django_statestore.durable.registry import unregister

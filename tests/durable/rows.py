@@ -10,7 +10,7 @@ from django_statestore import Store
 from django_statestore.backends.memory import MemoryBackend
 from django_statestore.backends.memory.taskrows import TaskRow
 from django_statestore.keys import encode_namespace
-from django_statestore.models import Job, MailboxItem, Snapshot, Task
+from django_statestore.models import Job, JournalItem, MailboxItem, Snapshot, SpoolUse, Task
 
 
 @dataclass(frozen=True)
@@ -83,8 +83,9 @@ class DatabaseRows(Rows):
 
     def everything(self, task_id: str) -> object:
         tasks = self._tasks.filter(key=task_id)
-        saves = Snapshot.objects.using(self.store.alias).filter(task_id=tasks.get().id).order_by("save_seq")
-        return (*tasks.values_list(), *saves.values_list())
+        parts = (Snapshot, JournalItem, MailboxItem, SpoolUse)
+        kept = [model.objects.using(self.store.alias).filter(task_id=tasks.get().id).order_by("id") for model in parts]
+        return (*tasks.values_list(), *(row for rows in kept for row in rows.values_list()))
 
     def change(self, task_id: str, name: str, value: str) -> None:
         assert self._tasks.filter(key=task_id).update(**{name: value}) == 1
@@ -113,11 +114,12 @@ class MemoryRows(Rows):
         return [Kept(saved.save_seq, saved.step, saved.outcome, len(saved.state)) for saved in saves]
 
     def requests(self, task_id: str) -> list[Asked]:
-        return [Asked(each.kind, each.name, each.sender, each.seq) for each in self._task(task_id).requests]
+        return [Asked(each.kind, each.name, each.sender, each.seq) for each in self._task(task_id).mailbox]
 
     def everything(self, task_id: str) -> object:
         task = self._task(task_id)
-        return repr([(field.name, getattr(task, field.name)) for field in fields(task)])
+        uses = self._backend.memory.blobs.used_by(task.id)
+        return repr([*((field.name, getattr(task, field.name)) for field in fields(task)), uses])
 
     def change(self, task_id: str, name: str, value: str) -> None:
         task = self._task(task_id)

@@ -3,16 +3,18 @@
 from typing import Any
 
 import pytest
-from django.db import connections
+from django.db import connections, transaction
 
 from django_statestore.backends.database import DatabaseBackend
-from django_statestore.contracts.tasks import Position
-from django_statestore.durable import Backoff, DurableTask, StepContext
+from django_statestore.contracts.mailbox import Request
+from django_statestore.contracts.position import Position
+from django_statestore.durable import Backoff, DurableTask, StepContext, WaitFor
 from django_statestore.services.purge import purge
 from django_statestore.services.resume import resume
 from django_statestore.services.sweep import sweep
 from django_statestore.services.work import drive_due
 from tests.durable.conftest import Bench, State, on_databases
+from tests.durable.hearing import published
 
 
 def failing(bench: Bench, **options: Any) -> DurableTask[State]:
@@ -158,6 +160,35 @@ def test_sweep_and_purge_remember_their_last_start_and_success(bench: Bench) -> 
     sweep(bench.alias)
     purge(bench.alias)
     assert bench.rows.jobs() == {"purge": True, "sweep": True}
+
+
+@pytest.mark.django_db(transaction=True)
+@on_databases
+def test_a_request_that_its_own_commit_did_not_apply_is_applied_by_the_sweep(bench: Bench, settings: Any) -> None:
+    task = bench.define()
+
+    @task.step(replay="safe")
+    def ask(state: State, ctx: StepContext) -> object:
+        return WaitFor(state, "answer")
+
+    @task.step(replay="safe")
+    def tell(state: State, ctx: StepContext) -> State:
+        return state
+
+    settings.STATESTORE = {"HINTS": True}
+    bench.start(task)
+    bench.run(task)
+    with transaction.atomic(using=bench.alias):  # and whoever did this died between COMMIT and what follows it
+        asked = bench.engine.task_request(bench.store.durable.entry("t"), Request("signal", "answer")).run()
+    assert asked.answered == "stored"
+    with published() as messages:
+        assert sweep(bench.alias).applied == 0, "its own commit may be about to do so"
+        assert not bench.record().due
+        bench.age(2)
+        swept = sweep(bench.alias)
+        assert (swept.applied, swept.notified, len(messages)) == (1, 0, 1)
+    assert bench.record().due
+    assert bench.run(task).status == "completed"
 
 
 PLANS = ["", "enable_hashjoin, enable_mergejoin, enable_hashagg, enable_sort, enable_material", "enable_seqscan"]

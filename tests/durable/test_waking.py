@@ -4,7 +4,8 @@ import pytest
 from django.db import connections, transaction
 
 from django_statestore import flow
-from django_statestore.contracts.tasks import Failure, Position, Renewal, Save
+from django_statestore.contracts.position import Position
+from django_statestore.contracts.tasks import Failure, Renewal, Save
 from django_statestore.durable import Backoff, DurableTask, Repeat, StepContext
 from django_statestore.durable.lease import TaskLease
 from django_statestore.exceptions import (

@@ -1,4 +1,4 @@
-"""Durable tasks in memory, and the caller's transaction: a start and a cancel wait for its commit."""
+"""Durable tasks in memory, and the caller's transaction: a start and a request wait for its commit."""
 
 from __future__ import annotations
 
@@ -134,6 +134,20 @@ def test_a_cancel_inside_a_block_waits_for_its_commit(task: DurableTask[Any], ca
         assert call(task.cancel, "t", "why").status == "ready"
     ended = call(task.get, "t")
     assert (ended.status, ended.reason) == ("cancelled", "why")
+
+
+@commits
+def test_a_signal_and_a_grant_inside_a_block_wait_for_its_commit(task: DurableTask[Any], call: Call) -> None:
+    handle = call(task.start, [], task_id="t")
+    with pytest.raises(ZeroDivisionError), transaction.atomic():
+        call(task.signal, "t", "go", key="once")
+        raise ZeroDivisionError
+    with transaction.atomic():
+        call(task.signal, "t", "go", key="once")
+        call(task.signal, "t", "go", key="once")
+        call(handle.grant, attempts=1)
+        assert call(handle.letters) == []
+    assert [letter.kind for letter in call(handle.letters)] == ["signal", "grant"]
 
 
 @commits

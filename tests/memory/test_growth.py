@@ -9,7 +9,7 @@ import pytest
 from django.test import override_settings
 
 from django_statestore import Store
-from django_statestore.backends.memory import MemoryBackend, blobs, taskrows
+from django_statestore.backends.memory import MemoryBackend, blobs, taskindex
 from django_statestore.testing import age
 from tests.memory.test_threads import counted
 
@@ -97,7 +97,7 @@ def test_a_write_clears_away_a_bounded_number(here: Store, backend: MemoryBacken
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(blobs, "IDLE", 20)
-    monkeypatch.setattr(taskrows, "IDLE", 20)
+    monkeypatch.setattr(taskindex, "IDLE", 20)
 
 
 @pytest.mark.usefixtures("few")

@@ -10,7 +10,9 @@ from typing import Any
 from django_statestore import Store
 from django_statestore.backends.memory import MemoryBackend
 from django_statestore.contracts.checkpoint import Checkpoint, CheckpointStatus
-from django_statestore.contracts.tasks import NewTask, Position, Save
+from django_statestore.contracts.position import Position
+from django_statestore.contracts.taskrecord import NewTask
+from django_statestore.contracts.tasks import Save
 from django_statestore.exceptions import QueueFull
 from tests.memory.threads import THREADS, contend
 

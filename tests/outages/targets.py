@@ -6,6 +6,7 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from django.core.management import call_command
@@ -13,9 +14,10 @@ from django.db import connections
 
 from django_statestore import Store
 from django_statestore.backends.base import BaseBackend
-from testproject.databases import postgres
+from testproject.databases import postgres, sqlite
 
-Kind: TypeAlias = Literal["postgres", "valkey"]
+Kind: TypeAlias = Literal["postgres", "valkey", "sqlite"]
+"""SQLite has no server: its URL is the path of the file."""
 
 ALIAS = "outages"
 _OTHERS = """
@@ -42,10 +44,13 @@ class Target:
         call_command("migrate", database=ALIAS, verbosity=0)
 
     def _backend(self) -> BaseBackend:
-        if self.kind == "postgres":
+        if self.kind != "valkey":
             from django_statestore.backends.database import DatabaseBackend
 
-            settings = postgres(self.url)
+            if self.kind == "postgres":
+                settings = postgres(self.url)
+            else:
+                settings = sqlite(self.url, test_folder=Path(self.url).parent)
             settings["OPTIONS"] = {**settings["OPTIONS"], **self.options}
             described = connections.configure_settings({"default": connections.settings["default"], ALIAS: settings})
             if ALIAS in connections.settings:  # this thread may have a connection with other options

@@ -35,7 +35,10 @@ def test_an_absent_budget_stays_absent() -> None:
 @pytest.mark.parametrize(
     ("changes", "member"),
     [
-        ({"definitionId": ""}, "definitionId"),
+        ({"definitionId": ""}, "definitionId is empty"),
+        ({"definitionId": "a\0b"}, "definitionId holds a NUL"),
+        ({"definitionId": "\ud800"}, "definitionId holds a lone surrogate"),
+        ({"revision": "r" * 1025}, "revision is 1025 bytes long"),
         ({"revision": 1}, "revision"),
         ({"nextStepIndex": -1}, "nextStepIndex"),
         ({"nextStepIndex": 1.0}, "nextStepIndex"),
@@ -56,7 +59,7 @@ def test_what_breaks_the_contract_is_refused_by_name(changes: dict[str, Any], me
         Checkpoint.from_json(DOCUMENT | changes)
 
 
-@pytest.mark.parametrize("version", [1, 3, "2", None, True])
+@pytest.mark.parametrize("version", [1, 3, "2", None, True, 2.0, [2]])
 def test_other_versions_are_refused(version: object) -> None:
     with pytest.raises(VersionMismatch):
         Checkpoint.from_json(DOCUMENT | {"version": version})
@@ -71,3 +74,15 @@ def test_missing_members_are_refused(missing: str) -> None:
 def test_what_is_no_object_is_refused() -> None:
     with pytest.raises(CheckpointInvalid, match="object"):
         Checkpoint.from_json([DOCUMENT])
+
+
+def test_a_checkpoint_is_as_strict_as_its_document() -> None:
+    given: dict[str, Any] = {
+        "definition_id": "count", "revision": "1", "next_step_index": 0, "attempt_count": 0, "max_attempts": 1,
+        "deadline_at_ms": 0, "status": "ready", "state": None,
+    }  # fmt: skip
+    assert Checkpoint(**given).model_budget is None
+    with pytest.raises(CheckpointInvalid, match="model_budget must be a BudgetUse"):
+        Checkpoint(**given, model_budget={"max_calls": 1, "reserved_calls": 0, "max_calls_per_attempt": 1})  # type: ignore[arg-type]
+    with pytest.raises(VersionMismatch):
+        Checkpoint(**given, version=2.0)  # type: ignore[arg-type]

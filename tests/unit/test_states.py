@@ -392,8 +392,8 @@ class Holder:
         (Initial, r"Initial\.member is an InitVar, which is not kept: make it a field"),
         (Later, r"Later\.member has init=False, so it cannot be read back: make it a property"),
         (Handmade, r"Handmade has init=False, but its generated __init__ is what reads a state back"),
-        (dict, r"state must be a dataclass, or None beside an is_state function"),
-        (Item("a", Decimal(1)), r"state must be a dataclass, or None beside an is_state function"),
+        (dict, r"state must be a dataclass, a pydantic model, or None beside an is_state function"),
+        (Item("a", Decimal(1)), r"state must be a dataclass, a pydantic model, or None beside an is_state function"),
         (None, r"state=None needs an is_state function"),
     ],
 )
