@@ -125,8 +125,8 @@ class MailboxPrimitives(RenewingBackend):
         """Return all requests to a task, in the order in which they were stored."""
 
     @abstractmethod
-    def tasks_with_requests(self, age: int, limit: int) -> Action[list[DueTask]]:
-        """Return tasks with requests that nobody has applied for ``age``."""
+    def tasks_with_requests(self, age: int, limit: int, after: int = 0) -> Action[list[DueTask]]:
+        """Return tasks with requests that nobody has applied for ``age``: ids above ``after``, in their order."""
 
     # -- the caller's transaction -------------------------------------------------------------------------------------
 

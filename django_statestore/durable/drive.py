@@ -21,7 +21,7 @@ from .definition import Definition, Step
 from .invoke import Invoke
 from .lease import new_worker
 from .leaving import Cancelled, DeadlinePassed, LeaseOver
-from .opening import Opened, Opening, ending_of, open_step, shortage
+from .opening import Opened, Opening, calls_of, ending_of, open_step, shortage
 from .outcomes import NotDone
 from .results import Result, result_of
 from .saving import Saving, patiently
@@ -162,7 +162,7 @@ class Drive(Generic[S]):
             turn=record.turn,
             attempt=record.attempt,
             app=self._app,
-            calls=0 if opened.reconciling else step.model_calls,
+            calls=0 if opened.reconciling else calls_of(step, record),
             received=opened.received,
             timeout=step.timeout,
             atomic=step.replay == "atomic",
@@ -171,10 +171,11 @@ class Drive(Generic[S]):
 
     def _enter(self, opened: Opened[S], step: Step[S]) -> Flow[None]:
         """Enter a step that was reconciled and found not to be done."""
-        grant = yield from self.tasks.task_enter(opened.lease.position, calls=step.model_calls)
+        reserved = calls_of(step, opened.record)
+        grant = yield from self.tasks.task_enter(opened.lease.position, calls=reserved)
         opened.reconciling = False
         if grant is not None:
-            calls = opened.record.reserved_calls + step.model_calls
+            calls = opened.record.reserved_calls + reserved
             opened.record = replace(opened.record, attempts=grant.attempts, reserved_calls=calls)
             return
         record = yield from self._read()

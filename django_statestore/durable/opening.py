@@ -151,7 +151,7 @@ class Opening(Generic[S]):
         mail: Mail | None,
     ) -> Flow[Opened[S] | None]:
         started, lease = time.monotonic(), conf.get().lease
-        calls = 0 if reconciling else step.model_calls
+        calls = 0 if reconciling else calls_of(step, record)
         try:
             grant = yield from self._tasks.task_claim(
                 position(record), self._worker, lease, enter=not reconciling, calls=calls, waking=waking
@@ -243,6 +243,12 @@ def shortage(record: TaskRecord, step: Step[S]) -> str:
     """Return why the step cannot be entered once more, or ``""``."""
     if record.attempts >= record.max_attempts:
         return "attempts_exhausted"
-    if record.max_calls is not None and record.reserved_calls + step.model_calls > record.max_calls:
+    if record.max_calls is not None and record.reserved_calls + calls_of(step, record) > record.max_calls:
         return "budget_exhausted"
     return ""
+
+
+def calls_of(step: Step[S], record: TaskRecord) -> int:
+    """Return how many model calls an entry reserves: what the step declares, and the task's own budget allows."""
+    allowed = record.max_calls_per_attempt
+    return step.model_calls if allowed is None else min(step.model_calls, allowed)

@@ -18,7 +18,7 @@ from . import dispatch
 from .context import StepContext
 from .definition import Definition, Step
 from .growth import Growth
-from .opening import Opened
+from .opening import Opened, calls_of
 from .results import Result
 
 S = TypeVar("S")
@@ -86,7 +86,7 @@ class Saving(Generic[S]):
             next_turn=record.turn + 1 if result.repeats else 1,
             more_attempts=int(result.repeats and record.turn < self._definition.limits.max_turns),
             refund=ctx.calls_left,
-            calls=0 if last or failed or wait else steps[next_index].model_calls,
+            calls=0 if last or failed or wait else calls_of(steps[next_index], record),
             lease=settings.lease,
             notify=self._notify(wait),
             reason=result.reason,

@@ -66,17 +66,7 @@ def _sweep(store: Store, tasks: TaskPrimitives, swept: Swept) -> None:
     settings, known = conf.get(), known_fingerprints()
     fingerprints = list(known)
     tasks.job_started("sweep").run()
-    for due in tasks.tasks_with_requests(_APPLY_AFTER, BATCH).run():
-        try:
-            flow.run(applied(store, due))
-        except Exception as error:  # one bad row never stops a sweep
-            logger.error(
-                "a request could not be applied: %s",
-                type(error).__name__,
-                extra={"store": store.alias, "task_id": due.key},
-            )
-        else:
-            swept.applied += 1
+    _apply(store, tasks, swept)
     swept.revived += tasks.tasks_revive(fingerprints).run()
     if dispatch.active(store.alias):
         dispatch.try_again()
@@ -90,6 +80,24 @@ def _sweep(store: Store, tasks: TaskPrimitives, swept: Swept) -> None:
         swept.parked += 1
         _announce(store, tasks, due)
     tasks.job_succeeded("sweep").run()
+
+
+def _apply(store: Store, tasks: TaskPrimitives, swept: Swept) -> None:
+    """Apply what nobody has; one bad row never stops this, and a batch of them hides no other."""
+    after = 0
+    while batch := tasks.tasks_with_requests(_APPLY_AFTER, BATCH, after).run():
+        for due in batch:
+            try:
+                flow.run(applied(store, due))
+            except Exception as error:
+                logger.error(
+                    "a request could not be applied: %s",
+                    type(error).__name__,
+                    extra={"store": store.alias, "task_id": due.key},
+                )
+            else:
+                swept.applied += 1
+        after = batch[-1].id
 
 
 def applied(store: Store, due: DueTask) -> Flow[None]:

@@ -436,3 +436,48 @@ def test_code_that_lets_a_task_wait_on_ends_what_other_code_has_noted_of_it(raw:
     assert record.mismatch_since is not None
     assert raw.do(raw.tasks.task_wait_again(raw.at(), record.signal_seq))
     assert raw.record().mismatch_since is None
+
+
+def test_a_task_reserves_no_more_calls_an_attempt_than_it_was_started_with(bench: Bench) -> None:
+    """Who raises ``per_attempt`` without a new revision raises it for new tasks alone."""
+    left: list[int] = []
+
+    def make(per_attempt: int) -> DurableTask[State]:
+        task = bench.define("budget.t", model_budget=ModelBudget(9, per_attempt=per_attempt))
+
+        @task.step(replay="safe", model_calls=per_attempt)
+        def first(state: State, ctx: StepContext) -> State:
+            left.append(ctx.calls_left)
+            return state
+
+        @task.step(replay="safe", model_calls=per_attempt)
+        def second(state: State, ctx: StepContext) -> State:
+            left.append(ctx.calls_left)
+            ctx.spend_model_call()
+            return state
+
+        return task
+
+    old = make(2)
+    bench.start(old)
+    unregister(old)
+    done = bench.run(make(5))
+    assert (done.status, left, done.record.reserved_calls) == ("completed", [2, 2], 1)
+
+
+@on_databases
+def test_requests_that_cannot_be_read_hide_no_other(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("django_statestore.services.sweep.BATCH", 2)
+    task = bench.define()
+
+    @task.step(replay="safe")
+    def work(state: State, ctx: StepContext) -> State:
+        return state
+
+    for number in range(4):
+        bench.start(task, f"t{number}")
+        item = {"task_id": bench.record(f"t{number}").id, "sent_at": timezone.now() - timedelta(hours=1)}
+        payload = json.dumps({"attempts": 3} if number == 3 else {"from a newer release": 1})
+        MailboxItem.objects.using(bench.alias).create(kind="grant", payload=payload, **item)
+    sweep(bench.alias)
+    assert bench.record("t3").max_attempts == task.max_attempts + 3

@@ -33,10 +33,13 @@ _LETTERS = """
 select kind, name, sender, sent_at, seq, used_at, dropped from statestore_mailbox where task_id = %(task)s order by id
 """
 
+# The sums keep a planner from the index of the task ids: it would look at all that was ever asked.
 _UNAPPLIED = """
 select id, namespace, key, fingerprint from statestore_task where id in (
-    select task_id from statestore_mailbox where seq is null and not dropped and sent_at <= {before_clock[age]}
-) limit %(limit)s
+    select distinct task_id + 0 from statestore_mailbox
+    where seq is null and not dropped and sent_at <= {before_clock[age]} and task_id + 0 > %(after)s
+    order by 1 limit %(limit)s
+)
 """
 
 
@@ -64,8 +67,9 @@ class MailboxStatements(DatabasePrimitives, TaskPrimitives):
         ]
 
     @reads
-    def tasks_with_requests(self, age: int, limit: int) -> list[DueTask]:
-        return [DueTask(*row) for row in self.rows(_UNAPPLIED, {"age": age, "limit": limit})]
+    def tasks_with_requests(self, age: int, limit: int, after: int = 0) -> list[DueTask]:
+        rows = self.rows(_UNAPPLIED, {"age": age, "limit": limit, "after": after})
+        return [DueTask(*row) for row in sorted(rows)]
 
     @reads
     def task_deferred(self, write: Callable[[], None]) -> bool:

@@ -70,7 +70,7 @@ class RequestOperations(MemoryPrimitives, TaskPrimitives):
         row = self.memory.tasks.get(task)
         return [] if row is None else [mail.shown for mail in row.mailbox]
 
-    def tasks_with_requests(self, age: int, limit: int) -> Action[list[DueTask]]:
+    def tasks_with_requests(self, age: int, limit: int, after: int = 0) -> Action[list[DueTask]]:
         return Immediate(list)
 
 
