@@ -173,7 +173,7 @@ def _farewell(alias: str) -> DurableTask[Trip]:
         1: lambda state: Repeat(state, delay=REST),
         2: lambda state: Repeat(state, wait_for="more", timeout=LONG),
         3: lambda state: Repeat(state, wait_for="never", timeout=REST),
-        4: lambda state: Sleep(state, 0.001),
+        4: lambda state: Sleep(state, REST),
     }
 
     @farewell.step(replay="safe")
