@@ -516,8 +516,8 @@ class Migration(migrations.Migration):
                         name="statestore_mailbox_unused",
                     ),
                     models.Index(
-                        condition=models.Q(("dropped", False), ("seq__isnull", True)),
-                        fields=["sent_at"],
+                        condition=models.Q(("seq__isnull", True)),
+                        fields=["dropped", "sent_at"],
                         name="statestore_mailbox_new",
                     ),
                 ],

@@ -175,9 +175,8 @@ class MailboxItem(models.Model):
                 name="statestore_mailbox_unused",
                 condition=Q(kind="signal", seq__isnull=False, used_at__isnull=True),
             ),
-            models.Index(
-                fields=["sent_at"], name="statestore_mailbox_new", condition=Q(seq__isnull=True, dropped=False)
-            ),
+            # No boolean stands in the condition: Django's versions write one differently, and SQLite compares the text.
+            models.Index(fields=["dropped", "sent_at"], name="statestore_mailbox_new", condition=Q(seq__isnull=True)),
         ]
 
     def __str__(self) -> str:

@@ -37,7 +37,7 @@ select kind, name, sender, sent_at, seq, used_at, dropped from statestore_mailbo
 _UNAPPLIED = """
 select id, namespace, key, fingerprint from statestore_task where id in (
     select distinct task_id + 0 from statestore_mailbox
-    where seq is null and not dropped and sent_at <= {before_clock[age]} and task_id + 0 > %(after)s
+    where seq is null and dropped = false and sent_at <= {before_clock[age]} and task_id + 0 > %(after)s
     order by 1 limit %(limit)s
 )
 """
