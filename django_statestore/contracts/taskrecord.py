@@ -8,6 +8,7 @@ from typing import Any, Literal, TypeAlias
 
 from ..keys import Entry
 from .checkpoint import BudgetUse, Checkpoint
+from .position import Position
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -90,6 +91,11 @@ class TaskRecord:
     saved_by: str
     """The worker that saved it."""
     now: datetime
+
+    @property
+    def position(self) -> Position:
+        """Return the row version that this read saw."""
+        return Position(self.id, self.fence, self.save_seq)
 
     @property
     def finished(self) -> bool:

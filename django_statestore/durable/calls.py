@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import json
 import threading
-import time
 from collections import Counter
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -18,11 +17,12 @@ from .. import codec
 from ..contracts.journal import CallLine
 from ..contracts.tasks import TaskPrimitives
 from ..exceptions import InvalidArgument, JournalMismatch, OutcomeUnknown, StoreUnavailable
-from ..flow import Call, Flow, Pause
+from ..flow import Call, Flow
 from ..keys import check_text
 from . import points
 from .invoke import Invoke
 from .leaving import LeaseOver
+from .patience import Patience
 
 if TYPE_CHECKING:
     from ..store import Store
@@ -31,18 +31,22 @@ if TYPE_CHECKING:
 LARGE = 65_536
 """Results of more characters than this are spooled, and the journal keeps where."""
 
-_RESEND = 30.0  # seconds for which a result is written again while the store does not answer
 _SPOOLED = "spool:"  # begins no text of the codec
 
 
 class Calls:
-    """Make the calls of one run of a step. Threads of the step may share it, each with names of its own."""
+    """Make the calls of one run of a step. Threads of the step may share it, each with names of its own.
 
-    def __init__(self, store: Store, tasks: TaskPrimitives, lease: TaskLease, task_id: str, step: str) -> None:
+    ``first``: nobody has entered the step since the newest save, so nothing can be kept yet.
+    """
+
+    def __init__(
+        self, store: Store, tasks: TaskPrimitives, lease: TaskLease, task_id: str, step: str, *, first: bool
+    ) -> None:
         self._store, self._tasks, self._lease, self._task_id, self._step = store, tasks, lease, task_id, step
         self._made: Counter[str] = Counter()
         self._lock = threading.Lock()
-        self._kept: dict[tuple[str, int], CallLine] | None = None
+        self._kept: dict[tuple[str, int], CallLine] | None = {} if first else None
 
     def call(self, name: str, function: Callable[..., Any], args: Any, kwargs: Any) -> Flow[Any]:
         """Return the kept result of this call, or make it and keep what it returned."""
@@ -74,15 +78,12 @@ class Calls:
 
     def _keep(self, line: CallLine) -> Flow[None]:
         """Write a result, and again while the store does not answer: it is kept once."""
-        give_up, pause = time.monotonic() + _RESEND, 0.1
+        patience = Patience()
         while True:
             try:
                 kept = yield from self._tasks.task_journal(self._lease.position, line)
             except (OutcomeUnknown, StoreUnavailable) as error:
-                if time.monotonic() >= give_up:
-                    raise
-                yield from Pause(pause)
-                pause = min(pause * 2, 2.0)
+                yield from patience.after(error)
                 if isinstance(error, OutcomeUnknown) and (yield from self._is_kept(line)):
                     return
                 continue

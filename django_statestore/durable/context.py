@@ -55,7 +55,8 @@ class StepContext:
         self.app, self.received = app, received
         self._tasks, self._lease, self._atomic = tasks, lease, atomic
         self._until = None if timeout is None else time.monotonic() + timeout
-        self._journal = Calls(store, tasks, lease, task_id, step) if journals and not atomic else None
+        keeps = journals and not atomic
+        self._journal = Calls(store, tasks, lease, task_id, step, first=attempt == 1) if keeps else None
         self._calls, self._lock = calls, threading.Lock()
         self._appended: list[Item] = []
 

@@ -10,21 +10,22 @@ from typing import Any, Generic, TypeVar
 
 from .. import conf
 from ..contracts.taskrecord import TaskRecord
-from ..contracts.tasks import Committed, Failure, Save, TaskPrimitives
-from ..exceptions import LeaseLost, StepTimeout, TaskNotFound, TransactionConflict
-from ..flow import Call, Flow
-from ..keys import Entry
-from ..store import Store
+from ..contracts.tasks import Committed, Failure, Save
+from ..exceptions import LeaseLost, StepTimeout, TransactionConflict
+from ..flow import Flow
 from . import atomic, dispatch, events, points
 from .context import StepContext
 from .definition import Definition, Step
+from .ending import ending_of, open_step
 from .invoke import Invoke
 from .lease import new_worker
 from .leaving import Cancelled, DeadlinePassed, LeaseOver
-from .opening import Opened, Opening, calls_of, ending_of, open_step, shortage
+from .opening import Opened, Opening, calls_of, shortage
 from .outcomes import NotDone
+from .patience import patiently
+from .place import Place
 from .results import Result, result_of
-from .saving import Saving, patiently
+from .saving import Saving
 from .text import describe
 
 S = TypeVar("S")
@@ -42,21 +43,19 @@ class Drive(Generic[S]):
     def __init__(
         self,
         definition: Definition[S],
-        store: Store,
-        tasks: TaskPrimitives,
-        entry: Entry,
+        place: Place,
         *,
         app: Any = None,
         seconds: float | None = None,
         stopping: Callable[[], bool] = bool,
     ) -> None:
-        self._definition, self._store, self.tasks, self._entry = definition, store, tasks, entry
+        self._definition, self._place, self.tasks = definition, place, place.tasks
         self._app = definition.app if app is None else app
         self._until = None if seconds is None else time.monotonic() + seconds
         self._stopping = stopping
         self._worker = new_worker()
         self._waits = False
-        self.saving = Saving(definition, store, tasks, self._read, self._worker, self._stops)
+        self.saving = Saving(definition, place, self._worker, self._stops)
 
     def run(self) -> Flow[TaskRecord]:
         """Run steps until the task ends, waits, is parked, fails, or the time is up; return the record as it is then.
@@ -64,7 +63,7 @@ class Drive(Generic[S]):
         A step's own exception is raised once it is recorded. ``LeaseLost``: another worker took over.
         """
         while True:
-            opened = yield from Opening(self._definition, self._store, self.tasks, self._read, self._worker).open()
+            opened = yield from Opening(self._definition, self._place, self._worker).open()
             if isinstance(opened, TaskRecord):
                 return opened
             try:
@@ -77,23 +76,17 @@ class Drive(Generic[S]):
             if record.finished or record.reason:
                 return record
             if self._waits:
-                record = yield from self._read()
+                record = yield from self._place.read()
                 if not record.due:
                     return record
             if not self._stops():  # what it waited for has come already
                 continue
-            yield from self._hint(0, record)
+            yield from self._place.send_if_active(record.id)
             return record
 
     def _stops(self) -> bool:
         """Return whether this drive is to enter no other step."""
         return self._stopping() or (self._until is not None and time.monotonic() >= self._until)
-
-    def _read(self) -> Flow[TaskRecord]:
-        record = yield from self.tasks.task_read(self._entry)
-        if record is None:
-            raise TaskNotFound(f"there is no task {self._entry.key!r} in this namespace")
-        return record
 
     # -- one step -----------------------------------------------------------------------------------------------------
 
@@ -136,7 +129,7 @@ class Drive(Generic[S]):
     def _judged(self, step: Step[S], error: BaseException) -> Flow[BaseException]:
         """Return what a step has raised. Only the store says that a deadline is over: a later one may be granted."""
         if isinstance(error, DeadlinePassed):
-            record = yield from self._read()
+            record = yield from self._place.read()
             if not record.overdue and record.cancel_requested is None:
                 return StepTimeout(f"step {step.name!r} left at a deadline that was put off: it is entered again")
         return error
@@ -154,7 +147,7 @@ class Drive(Generic[S]):
     def _context(self, opened: Opened[S], step: Step[S]) -> StepContext:
         record = opened.record
         return StepContext(
-            self._store,
+            self._place.store,
             self.tasks,
             opened.lease,
             task_id=record.key,
@@ -178,7 +171,7 @@ class Drive(Generic[S]):
             calls = opened.record.reserved_calls + reserved
             opened.record = replace(opened.record, attempts=grant.attempts, reserved_calls=calls)
             return
-        record = yield from self._read()
+        record = yield from self._place.read()
         if record.fence != opened.lease.fence:
             raise (yield from self.lost(opened))
         ending, lacks, done = ending_of(record), shortage(record, step), False
@@ -195,7 +188,7 @@ class Drive(Generic[S]):
         # Not read anew: by now another worker may have entered the step.
         opened.record = left
         tell = events.task_finished if left.finished else events.task_parked
-        yield from tell(self._definition, self._store, left)
+        yield from tell(self._definition, self._place.store, left)
 
     # -- the ways a step ends -----------------------------------------------------------------------------------------
 
@@ -235,14 +228,14 @@ class Drive(Generic[S]):
         points.reach("saved", step.name)
         yield from self._tell(opened.record, step, record, result.outcome, save.milliseconds)
         if self._waits and save.notify is not None and save.wait is not None and save.wait.delay is not None:
-            yield from self._hint(save.wait.delay, opened.record)
+            yield from self._place.send_if_active(opened.record.id, save.wait.delay)
 
     def _tell(
         self, record: TaskRecord, step: Step[S], before: TaskRecord, outcome: str, milliseconds: int
     ) -> Flow[None]:
         yield from events.step_finished(
             self._definition,
-            self._store,
+            self._place.store,
             record,
             step=step.name,
             turn=before.turn,
@@ -251,9 +244,9 @@ class Drive(Generic[S]):
             milliseconds=milliseconds,
         )
         if record.finished:
-            yield from events.task_finished(self._definition, self._store, record)
+            yield from events.task_finished(self._definition, self._place.store, record)
         elif record.parked:
-            yield from events.task_parked(self._definition, self._store, record)
+            yield from events.task_parked(self._definition, self._place.store, record)
 
     def _failed(self, opened: Opened[S], step: Step[S], error: BaseException, elapsed: int) -> Flow[None]:
         """Record that the step, or its reconcile, raised; that this cannot be done never hides the error itself.
@@ -264,7 +257,7 @@ class Drive(Generic[S]):
         try:
             status = yield from self.tasks.task_fail(opened.lease.position, failure)
             if status == "running" and failure.notify is not None:
-                yield from self._hint(failure.backoff, record)
+                yield from self._place.send_if_active(record.id, failure.backoff)
         except Exception as failing:
             logger.warning(
                 "the failure of a step could not be recorded: %s",
@@ -282,7 +275,7 @@ class Drive(Generic[S]):
         if status == "running":
             opened.record = replace(record, worker="")
         else:
-            opened.record = yield from self._read()
+            opened.record = yield from self._place.read()
         yield from self._tell(opened.record, step, record, "raised", elapsed)
 
     def _failure(self, opened: Opened[S], step: Step[S], error: BaseException) -> Failure:
@@ -291,7 +284,7 @@ class Drive(Generic[S]):
         backoff = self._definition.backoff.after(record.claims if opened.reconciling else record.attempt)
         if isinstance(error, TransactionConflict) and step.replay == "atomic":
             backoff = 1  # the database gave the transaction up: there is nothing to wait for
-        soon = not leaves and backoff <= settings.sweep_every and dispatch.active(self._store.alias)
+        soon = not leaves and backoff <= settings.sweep_every and dispatch.active(self._place.store.alias)
         progress, text = opened.lease.progress
         code = "deadline_passed" if isinstance(error, DeadlinePassed) else "cancelled"
         return Failure(
@@ -308,19 +301,16 @@ class Drive(Generic[S]):
 
     # -- helpers ------------------------------------------------------------------------------------------------------
 
-    def _hint(self, countdown: int, record: TaskRecord) -> Flow[None]:
-        alias, names = self._store.alias, self._store.names
-        if not dispatch.active(alias):
-            return
-        queue, key = self._definition.queue, self._entry.key
-        if not (yield from Call(lambda: dispatch.send(alias, names, key, queue=queue, countdown=countdown))):
-            yield from self.tasks.task_unnotify(record.id)
-
     def lost(self, opened: Opened[S]) -> Flow[LeaseLost]:
         """Tell those who listen that another worker took over, and return the error that says so."""
         step = self._definition.step_name(opened.record.step_index)
-        yield from events.lease_lost(self._definition, self._store, opened.record, step=step)
-        return LeaseLost(f"the lease on the task {self._entry.key!r} was lost: another worker took over")
+        yield from events.lease_lost(self._definition, self._place.store, opened.record, step=step)
+        return LeaseLost(f"the lease on the task {self._place.entry.key!r} was lost: another worker took over")
 
     def _extra(self, **more: Any) -> dict[str, Any]:
-        return {"store": self._store.alias, "task_id": self._entry.key, "definition": self._definition.id, **more}
+        return {
+            "store": self._place.store.alias,
+            "task_id": self._place.entry.key,
+            "definition": self._definition.id,
+            **more,
+        }

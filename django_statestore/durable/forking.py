@@ -10,13 +10,7 @@ from typing import Any
 
 from ..contracts.history import Fork
 from ..contracts.taskrecord import TaskRecord
-from ..exceptions import (
-    DefinitionMismatch,
-    FingerprintMismatch,
-    InvalidArgument,
-    RevisionMismatch,
-    UnknownDefinition,
-)
+from ..exceptions import FingerprintMismatch, InvalidArgument, RevisionMismatch
 from ..flow import Flow
 from .definition import Definition
 from .differences import difference, outline_of
@@ -43,12 +37,9 @@ UNSET: Any = _Unset()
 
 def fork(place: Place, from_step: str | None, state: Any, task_id: str | None, sender: str) -> Flow[TaskRecord]:
     """Start a task that goes on at ``from_step`` of the task at ``place``; return its row."""
-    definition, by = place.definition, sender_of(sender)
+    by = sender_of(sender)
     source = yield from place.read_driven()
-    if definition is None:
-        raise UnknownDefinition(f"no installed app defines the durable task {source.definition!r}")
-    if source.definition != definition.id:
-        raise DefinitionMismatch(f"the task {source.key!r} is not one of {definition.id!r}")
+    definition = place.known(source)
     given = None if state is UNSET else definition.encode_any(state)
     digest = _digest(source, definition, from_step or "", given)
     target = replace(place, entry=place.store.durable.entry(uuid.uuid4().hex if task_id is None else task_id))

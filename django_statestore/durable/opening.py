@@ -7,15 +7,13 @@ fingerprint, state; then cancel and deadline; then reconciliation, or attempts a
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from .. import codec, conf
 from ..contracts.mailbox import Mail
-from ..contracts.position import Position
 from ..contracts.taskrecord import TaskRecord
-from ..contracts.tasks import TaskPrimitives, Waking
+from ..contracts.tasks import Waking
 from ..exceptions import (
     DefinitionMismatch,
     FingerprintMismatch,
@@ -27,12 +25,14 @@ from ..exceptions import (
     TaskMismatch,
 )
 from ..flow import Flow
-from ..store import Store
 from . import events
 from .definition import Definition
-from .differences import difference, name_of_step
+from .differences import difference
+from .ending import end, ending_of
 from .lease import TaskLease
+from .mismatch import let_go
 from .outcomes import Signal
+from .place import Place
 
 if TYPE_CHECKING:
     from .definition import Step
@@ -40,8 +40,6 @@ if TYPE_CHECKING:
 S = TypeVar("S")
 
 _TRIES = 20
-MISMATCH_PAUSE = 60_000
-"""Milliseconds after which a task is due again that was left to code that can continue it."""
 
 
 @dataclass(slots=True)
@@ -55,22 +53,11 @@ class Opened(Generic[S]):
     received: Signal | None = None
 
 
-def position(record: TaskRecord) -> Position:
-    return Position(record.id, record.fence, record.save_seq)
-
-
 class Opening(Generic[S]):
     """Open one task for one worker."""
 
-    def __init__(
-        self,
-        definition: Definition[S],
-        store: Store,
-        tasks: TaskPrimitives,
-        read: Callable[[], Flow[TaskRecord]],
-        worker: str,
-    ) -> None:
-        self._definition, self._store, self._tasks, self._read, self._worker = definition, store, tasks, read, worker
+    def __init__(self, definition: Definition[S], place: Place, worker: str) -> None:
+        self._definition, self._place, self._worker = definition, place, worker
         self._unanswered: tuple[float, bool] | None = None
         """A claim whose answer was lost: when it was sent, and whether it was made to reconcile."""
 
@@ -80,9 +67,9 @@ class Opening(Generic[S]):
         Raises ``TaskMismatch`` where this code cannot continue it and ``TaskBusy`` where another holds it.
         """
         for _ in range(_TRIES):
-            record = yield from self._read()
+            record = yield from self._place.read()
             if record.due and record.restful and record.cancel_requested is None:
-                yield from self._tasks.task_restore(position(record))
+                yield from self._place.tasks.task_restore(record.position)
                 continue
             if record.finished or record.parked:
                 return record
@@ -103,37 +90,29 @@ class Opening(Generic[S]):
         steps = self._definition.steps
         at_end = record.step_index >= len(steps)
         if ending_of(record) is not None and (record.cancel_requested is not None or not at_end):
-            yield from self._ended(record)
+            yield from end(self._place, record)
             return None
         waking, mail = None, None
         if record.waiting_for:
-            mail = yield from self._tasks.task_mail(record.id, record.waiting_for)
+            mail = yield from self._place.tasks.task_mail(record.id, record.waiting_for)
             if mail is None and not record.timed_out and not record.overdue:
-                yield from self._tasks.task_wait_again(position(record), record.signal_seq)
+                yield from self._place.tasks.task_wait_again(record.position, record.signal_seq)
                 return None
             waking = Waking(record.signal_seq, mail.id if mail else None)
         if at_end:
-            if (yield from self._tasks.task_complete(position(record), waking)):
+            if (yield from self._place.tasks.task_complete(record.position, waking)):
                 ended = replace(record, status="completed", reason="", wake_at=None, finished_at=record.now)
-                yield from events.task_finished(self._definition, self._store, ended)
+                yield from events.task_finished(self._definition, self._place.store, ended)
             return None
         step = steps[record.step_index]
         reconciling = record.status == "running" and step.replay == "reconcile"
         parking = self._parking(record, step, reconciling)
         if parking:
-            if (yield from self._tasks.task_park(position(record), parking)):
+            if (yield from self._place.tasks.task_park(record.position, parking)):
                 parked = replace(record, reason=parking, wake_at=None)
-                yield from events.task_parked(self._definition, self._store, parked)
+                yield from events.task_parked(self._definition, self._place.store, parked)
             return None
         return (yield from self._claimed(record, state, step, reconciling, waking, mail))
-
-    def _ended(self, record: TaskRecord) -> Flow[None]:
-        """End a task that was asked to, or whose deadline is over."""
-        name = name_of_step(record.fingerprint, record.step_index) or self._definition.step_name(record.step_index)
-        reason = ending_reason(record, name)
-        if (yield from self._tasks.task_cancel(position(record), reason)):
-            ended = replace(record, status="cancelled", reason=reason, wake_at=None, finished_at=record.now)
-            yield from events.task_finished(self._definition, self._store, ended)
 
     def _parking(self, record: TaskRecord, step: Step[S], reconciling: bool) -> str:
         """Return the reason for which the task must wait for an operator, or ``""``."""
@@ -153,8 +132,8 @@ class Opening(Generic[S]):
         started, lease = time.monotonic(), conf.get().lease
         calls = 0 if reconciling else calls_of(step, record)
         try:
-            grant = yield from self._tasks.task_claim(
-                position(record), self._worker, lease, enter=not reconciling, calls=calls, waking=waking
+            grant = yield from self._place.tasks.task_claim(
+                record.position, self._worker, lease, enter=not reconciling, calls=calls, waking=waking
             )
         except OutcomeUnknown:
             self._unanswered = started, reconciling
@@ -181,9 +160,9 @@ class Opening(Generic[S]):
         self, record: TaskRecord, state: S, started: float, reconciling: bool, mail: Mail | None = None
     ) -> Flow[Opened[S]]:
         if record.received is not None and mail is None:
-            mail = yield from self._tasks.task_letter(record.received)
+            mail = yield from self._place.tasks.task_letter(record.received)
         received = Signal(mail.name, codec.loads(mail.payload), mail.sender, mail.sent_at) if mail else None
-        lease = TaskLease(self._tasks, record, conf.get().lease, started)
+        lease = TaskLease(self._place.tasks, record, conf.get().lease, started)
         return Opened(record, state, lease, reconciling, received)
 
     # -- can this code continue it? -----------------------------------------------------------------------------------
@@ -192,17 +171,9 @@ class Opening(Generic[S]):
         try:
             return self._match(record)
         except TaskMismatch as error:
-            if record.due and record.cancel_requested is not None:  # that takes no code which can continue it
-                yield from self._ended(record)
-            elif record.due:
+            if record.due:
                 reason = "state_invalid" if isinstance(error, StateInvalid) else "diverged"
-                grace = conf.get().mismatch_grace
-                gone = yield from self._tasks.task_let_go(
-                    position(record), reason, str(error), pause=MISMATCH_PAUSE, grace=grace
-                )
-                since = record.mismatch_since
-                if gone and since is not None and (record.now - since).total_seconds() * 1000 >= grace:
-                    yield from events.task_parked(self._definition, self._store, replace(record, reason=reason))
+                yield from let_go(self._place, record, reason, str(error))
             raise
 
     def _match(self, record: TaskRecord) -> S:
@@ -220,23 +191,6 @@ class Opening(Generic[S]):
                 f"{definition.id!r}: give changed steps a new revision{difference(record.fingerprint, definition)}"
             )
         return definition.decode(record.state)
-
-
-def ending_of(record: TaskRecord) -> str | None:
-    """Return why the task is to end without another step: a cancel, or its deadline; None: it is not."""
-    if record.cancel_requested is not None:
-        return record.cancel_requested
-    return "deadline_passed" if record.overdue else None
-
-
-def ending_reason(record: TaskRecord, step_name: str) -> str:
-    """Return the reason that an ended task shows; it names a step whose effect may have happened."""
-    return f"{ending_of(record)}{open_step(step_name)}" if record.status == "running" else str(ending_of(record))
-
-
-def open_step(step_name: str) -> str:
-    """Return what a reason says of a step whose effect may have happened."""
-    return f" (step {step_name!r} was open)"
 
 
 def shortage(record: TaskRecord, step: Step[S]) -> str:

@@ -9,8 +9,8 @@ from typing import Any
 from .. import conf, flow
 from ..contracts.taskrecord import TaskRecord
 from ..contracts.tasks import TaskPrimitives
-from ..exceptions import TaskNotFound
-from ..flow import Flow
+from ..exceptions import DefinitionMismatch, TaskNotFound, UnknownDefinition
+from ..flow import Call, Flow
 from ..keys import Entry
 from ..store import Store
 from . import dispatch
@@ -41,6 +41,14 @@ class Place:
             raise TaskNotFound(f"the task {self.entry.key!r} is not one that this engine drives")
         return record
 
+    def known(self, record: TaskRecord) -> Definition[Any]:
+        """Return the definition that made the task, or say that this process has none, or another."""
+        if self.definition is None:
+            raise UnknownDefinition(f"no installed app defines the durable task {record.definition!r}")
+        if record.definition != self.definition.id:
+            raise DefinitionMismatch(f"the task {record.key!r} is not one of {self.definition.id!r}")
+        return self.definition
+
     def name_of(self, record: TaskRecord, index: int) -> str:
         """Return the name of a step for messages: as the row tells it, else as the code at hand does, else a number."""
         name = name_of_step(record.fingerprint, index)
@@ -48,22 +56,31 @@ class Place:
 
     # -- hints --------------------------------------------------------------------------------------------------------
 
-    def hints(self) -> Flow[bool]:
-        """Return whether a message can be sent when what is written now becomes visible."""
-        return dispatch.active(self.store.alias) and (yield from self.tasks.task_hints())
-
     def notify(self) -> Flow[int | None]:
         """Return how long the sweep may trust the message that ``hint`` will send; None: none will be sent."""
-        return conf.get().notify_grace if (yield from self.hints()) else None
+        hints = dispatch.active(self.store.alias) and (yield from self.tasks.task_hints())
+        return conf.get().notify_grace if hints else None
 
     def hint(self, task: int, countdown: int = 0) -> Flow[None]:
         """Send a message for a task that was made due, once that is committed; the sweep learns if it was not sent."""
-        yield from self.tasks.task_after_commit(lambda: self._send(task, countdown))
 
-    def _send(self, task: int, countdown: int) -> None:
+        def send() -> None:
+            self.send(task, countdown)
+
+        yield from self.tasks.task_after_commit(send)
+
+    def send(self, task: int, countdown: int = 0) -> bool:
+        """Send a message now; False: it could not be sent, and the row no longer says that it was. May block."""
         queue = self.definition.queue if self.definition else None
-        if not dispatch.send(self.store.alias, self.store.names, self.entry.key, queue=queue, countdown=countdown):
+        sent = dispatch.send(self.store.alias, self.store.names, self.entry.key, queue=queue, countdown=countdown)
+        if not sent:
             self.tasks.task_unnotify(task).run()
+        return sent
+
+    def send_if_active(self, task: int, countdown: int = 0) -> Flow[None]:
+        """Send a message now, where messages are sent at all; not from inside a transaction."""
+        if dispatch.active(self.store.alias):
+            yield from Call(self.send, task, countdown)
 
     def after_commit(self, call: Callable[[], Flow[None]]) -> Flow[None]:
         """Run a flow once what was written is visible: now, or when the open transaction commits."""

@@ -8,17 +8,15 @@ from typing import Any
 from .. import codec
 from ..contracts.history import Repair, RepairSave
 from ..contracts.taskrecord import TaskRecord
-from ..exceptions import DefinitionMismatch, RepairRefused, TaskBusy, TaskFinished, UnknownDefinition
+from ..exceptions import RepairRefused, TaskBusy, TaskFinished
 from ..flow import Call, Flow
 from . import events
 from .differences import outline_of
 from .migrating import migrated
-from .opening import position
 from .place import Place
 from .requests import sender_of
 
 _TRIES = 5
-
 
 _USED_UP = {"attempts_exhausted": "attempts", "budget_exhausted": "model calls"}
 
@@ -67,11 +65,7 @@ def migrate(place: Place, sender: str) -> Flow[TaskRecord]:
     """Carry the task over to the revision that this code has, by the migrations of its definition."""
 
     def decide(record: TaskRecord, notify: int | None) -> Repair:
-        definition = place.definition
-        if definition is None:
-            raise UnknownDefinition(f"no installed app defines the durable task {record.definition!r}")
-        if record.definition != definition.id:
-            raise DefinitionMismatch(f"the task {record.key!r} is not one of {definition.id!r}")
+        definition = place.known(record)
         if record.revision == definition.revision:
             raise RepairRefused(
                 f"the task {record.key!r} is at revision {record.revision!r} already; where its steps have changed, "
@@ -105,7 +99,7 @@ def _repaired(place: Place, decide: Callable[[TaskRecord, int | None], Repair]) 
             raise _busy(record)
         notify = yield from place.notify()
         repair = yield from Call(decide, record, notify)  # a migration may well ask a database
-        if (yield from place.tasks.task_repair(position(record), repair)):
+        if (yield from place.tasks.task_repair(record.position, repair)):
             record = yield from place.read()
             if record.finished:
                 yield from events.task_finished(place.definition, place.store, record)

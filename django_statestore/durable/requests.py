@@ -17,7 +17,7 @@ from ..exceptions import InvalidArgument, InvalidArgumentType, RepairRefused, Ta
 from ..flow import Flow
 from ..keys import check_text
 from ..ttl import Duration, milliseconds
-from .cancelling import end_if_free
+from .ending import end_if_free
 from .place import Place
 from .text import clean
 

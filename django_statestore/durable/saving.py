@@ -2,62 +2,33 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Generic, Literal, TypeVar
 
 from .. import conf
 from ..contracts.position import Position
-from ..contracts.taskrecord import TaskRecord
-from ..contracts.tasks import Committed, Save, TaskPrimitives, Wait
+from ..contracts.tasks import Committed, Save, Wait
 from ..exceptions import OutcomeUnknown, StoreUnavailable
-from ..flow import Flow, Pause
-from ..store import Store
+from ..flow import Flow
 from . import dispatch
 from .context import StepContext
 from .definition import Definition, Step
 from .growth import Growth
 from .opening import Opened, calls_of
+from .patience import Patience
+from .place import Place
 from .results import Result
 
 S = TypeVar("S")
-T = TypeVar("T")
-
-_RESEND = 30.0  # seconds for which a commit is sent again while the store does not answer
-
-
-def patiently(read: Callable[[], Flow[T]]) -> Flow[T]:
-    """Do what only reads, and again while the store does not answer: what a step has returned is not dropped for that.
-
-    Not for use in a transaction.
-    """
-    give_up, pause = time.monotonic() + _RESEND, 0.1
-    while True:
-        try:
-            return (yield from read())
-        except StoreUnavailable:
-            if time.monotonic() >= give_up:
-                raise
-            yield from Pause(pause)
-            pause = min(pause * 2, 2.0)
 
 
 class Saving(Generic[S]):
     """Make and send the commits of one drive. ``stops`` tells whether it is to enter no other step."""
 
-    def __init__(
-        self,
-        definition: Definition[S],
-        store: Store,
-        tasks: TaskPrimitives,
-        read: Callable[[], Flow[TaskRecord]],
-        worker: str,
-        stops: Callable[[], bool],
-    ) -> None:
-        self._definition, self._store, self._tasks, self._read = definition, store, tasks, read
-        self._worker, self._stops = worker, stops
-        self._growth = Growth(tasks)
+    def __init__(self, definition: Definition[S], place: Place, worker: str, stops: Callable[[], bool]) -> None:
+        self._definition, self._place, self._worker, self._stops = definition, place, worker, stops
+        self._growth = Growth(place.tasks)
 
     def of(self, opened: Opened[S], step: Step[S], result: Result[S], ctx: StepContext, elapsed: int) -> Flow[Save]:
         """Return what the commit of a result writes."""
@@ -65,7 +36,7 @@ class Saving(Generic[S]):
         assert record.state is not None
         failed, wait = result.outcome == "failed", result.wait
         if wait is not None and wait.name:
-            signal_seq, found = yield from self._tasks.task_look(record.id, wait.name)
+            signal_seq, found = yield from self._place.tasks.task_look(record.id, wait.name)
             wait = replace(wait, seen=-1 if found else signal_seq)
         stays = result.repeats or failed
         next_index = record.step_index if stays else len(steps) if result.ends else record.step_index + 1
@@ -105,7 +76,7 @@ class Saving(Generic[S]):
     def _notify(self, wait: Wait | None) -> int | None:
         """Return for how long the sweep may trust that a message is on its way: one is sent for a short sleep."""
         settings = conf.get()
-        if not dispatch.active(self._store.alias):
+        if not dispatch.active(self._place.store.alias):
             return None
         if wait is None:
             return settings.notify_grace
@@ -113,16 +84,13 @@ class Saving(Generic[S]):
 
     def send(self, position: Position, save: Save) -> Flow[Committed | None]:
         """Send a commit, and again while the store does not answer: at most one takes effect. None: a stale fence."""
-        give_up, pause, doubtful = time.monotonic() + _RESEND, 0.1, False
+        patience, doubtful = Patience(), False
         while True:
             try:
-                committed = yield from self._tasks.task_commit(position, save)
+                committed = yield from self._place.tasks.task_commit(position, save)
             except (OutcomeUnknown, StoreUnavailable) as error:
                 doubtful = doubtful or isinstance(error, OutcomeUnknown)
-                if time.monotonic() >= give_up:
-                    raise
-                yield from Pause(pause)
-                pause = min(pause * 2, 2.0)
+                yield from patience.after(error)
                 continue
             if committed is None and doubtful:
                 committed = yield from self.already(position.save_seq + 1)
@@ -130,7 +98,7 @@ class Saving(Generic[S]):
 
     def already(self, save_seq: int) -> Flow[Committed | None]:
         """Return what a commit did whose answer was lost, if it was ours that took effect."""
-        record = yield from self._read()
+        record = yield from self._place.read()
         ours = record.worker == self._worker if record.status == "running" else record.saved_by == self._worker
         if record.save_seq != save_seq or not ours:
             return None

@@ -13,7 +13,7 @@ from ..contracts.taskrecord import NewTask, TaskRecord
 from ..exceptions import InvalidArgument, InvalidArgumentType, NotSupported, TaskExists
 from ..flow import Action, Flow
 from ..ttl import Duration, milliseconds
-from . import events
+from . import dispatch, events
 from .definition import Definition
 from .place import Place
 
@@ -83,8 +83,9 @@ def _later(place: Place, new: NewTask, insert: Callable[[NewTask], Action[bool]]
 
 def _started(place: Place, new: NewTask, insert: Callable[[NewTask], Action[bool]]) -> Flow[TaskRecord]:
     soon = new.not_before is None or new.not_before <= _now() + conf.get().sweep_every
-    notify = (yield from place.notify()) if soon else None
-    new = replace(new, notify=notify)
+    tells = yield from place.tasks.task_hints()
+    hint = soon and tells and dispatch.active(place.store.alias)
+    new = replace(new, notify=conf.get().notify_grace if hint else None)
     made = yield from insert(new)
     record = yield from place.tasks.task_read(new.entry)
     if record is None:  # the id was taken, by an old task that the purge has just removed
@@ -92,8 +93,8 @@ def _started(place: Place, new: NewTask, insert: Callable[[NewTask], Action[bool
         record = yield from place.read()
     check_same(record, new.start_digest)
     if made:
-        if (yield from place.tasks.task_hints()):
-            yield from place.after_commit(lambda: _announced(place, record, hint=notify is not None))
+        if tells:
+            yield from place.after_commit(lambda: _announced(place, record, hint=hint))
         else:
             yield from events.task_started(place.definition, place.store, record)
     return record

@@ -79,8 +79,7 @@ class DurableTask(Definition[S]):
         A step's exception is raised once it is recorded. ``TaskBusy``: a living worker holds it. ``TaskMismatch``: this
         code cannot continue it. ``LeaseLost``: another worker took over. Not inside an open transaction.
         """
-        place = self.place(task_id, namespace)
-        return self.handle((yield from Drive(self, place.store, place.tasks, place.entry, app=app).run()), namespace)
+        return self.handle((yield from Drive(self, self.place(task_id, namespace), app=app).run()), namespace)
 
     def _signal(
         self,

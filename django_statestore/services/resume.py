@@ -7,17 +7,13 @@ from collections.abc import Callable, Sequence
 
 from .. import conf, flow, stores
 from ..contracts.taskrecord import TaskRecord
-from ..contracts.tasks import TaskPrimitives
-from ..durable import dispatch, events
-from ..durable.cancelling import end_if_free
 from ..durable.drive import Drive
-from ..durable.opening import MISMATCH_PAUSE, position
+from ..durable.mismatch import let_go
 from ..durable.place import Place
 from ..durable.registry import definition_of
 from ..durable.task import engine_of
 from ..exceptions import LeaseLost, TaskBusy, TaskMismatch, UnknownDefinition
-from ..flow import Call, Flow
-from ..keys import Entry
+from ..flow import Flow
 from ..store import Store
 
 logger = logging.getLogger("django_statestore.resume")
@@ -71,48 +67,34 @@ def driven(store: Store, task_id: str, *, stopping: Callable[[], bool] = bool) -
     try:
         definition = definition_of(record.definition)
     except UnknownDefinition as error:
-        yield from _let_go(store, tasks, entry, record, str(error))
+        yield from _leave(Place(store, tasks, entry, None), record, str(error))
         raise
+    place = Place(store, tasks, entry, definition)
     if stopping():
         # The message is gone from its queue, and the sweep believes that it is on its way.
-        if dispatch.active(store.alias) and record.due:
-            yield from _hint(store, tasks, record, definition.queue, 0)
+        if record.due:
+            yield from place.send_if_active(record.id)
         return
     seconds = conf.get().run_slice / 1000
-    left = yield from Drive(definition, store, tasks, entry, seconds=seconds, stopping=stopping).run()
+    left = yield from Drive(definition, place, seconds=seconds, stopping=stopping).run()
     if left.save_seq == record.save_seq:  # else the drive itself has sent what messages it takes
-        yield from _hint_if_early(store, tasks, left, definition.queue)
+        yield from _hint_if_early(place, left)
 
 
-def _let_go(store: Store, tasks: TaskPrimitives, entry: Entry, record: TaskRecord, note: str) -> Flow[None]:
+def _leave(place: Place, record: TaskRecord, note: str) -> Flow[None]:
     """Leave a task of an unknown definition to code that knows it."""
     if record.parked or not record.due:
         return
     if record.restful:
-        yield from tasks.task_restore(position(record))
-        return
-    if record.cancel_requested is not None:  # that takes no code which can continue it
-        yield from end_if_free(Place(store, tasks, entry, None))
-        return
-    grace = conf.get().mismatch_grace
-    if (yield from tasks.task_let_go(position(record), "diverged", note, pause=MISMATCH_PAUSE, grace=grace)):
-        left = yield from tasks.task_read(entry)
-        if left is not None and left.parked:
-            yield from events.task_parked(None, store, left)
+        yield from place.tasks.task_restore(record.position)
+    else:
+        yield from let_go(place, record, "diverged", note)
 
 
-def _hint_if_early(store: Store, tasks: TaskPrimitives, record: TaskRecord, queue: str | None) -> Flow[None]:
+def _hint_if_early(place: Place, record: TaskRecord) -> Flow[None]:
     """Send the message again for a task that it was a little too early for: its back-off is not cut short."""
     if record.finished or record.wake_at is None or record.worker:
         return
     early = int((record.wake_at - record.now).total_seconds() * 1000)
     if 0 < early <= conf.get().sweep_every:
-        yield from _hint(store, tasks, record, queue, early + 1)
-
-
-def _hint(store: Store, tasks: TaskPrimitives, record: TaskRecord, queue: str | None, countdown: int) -> Flow[None]:
-    def send() -> bool:
-        return dispatch.send(store.alias, store.names, record.key, queue=queue, countdown=countdown)
-
-    if not (yield from Call(send)):
-        yield from tasks.task_unnotify(record.id)
+        yield from place.send_if_active(record.id, early + 1)

@@ -14,13 +14,13 @@ from .. import conf, flow, stores
 from ..contracts.mailbox import DueTask
 from ..contracts.tasks import TaskPrimitives
 from ..durable import dispatch, events
-from ..durable.cancelling import end_if_free
 from ..durable.definition import Definition
+from ..durable.ending import end_if_free
 from ..durable.place import Place
-from ..durable.registry import definition_of, known_fingerprints
+from ..durable.registry import find_definition, known_fingerprints
 from ..durable.requests import apply_requests
 from ..durable.task import engine_of
-from ..exceptions import StateStoreError, UnknownDefinition
+from ..exceptions import StateStoreError
 from ..flow import Flow
 from ..keys import decode_namespace
 from ..store import Store
@@ -73,7 +73,7 @@ def _sweep(store: Store, tasks: TaskPrimitives, swept: Swept) -> None:
         for _ in range(_BATCHES):
             batch = tasks.tasks_notify(fingerprints, settings.notify_grace, BATCH).run()
             for due in batch:
-                _notify(store, tasks, due, known[due.fingerprint].queue, swept)
+                _notify(store, tasks, due, known[due.fingerprint], swept)
             if len(batch) < BATCH or swept.failed:
                 break
     for due in tasks.tasks_diverge(fingerprints, settings.mismatch_grace).run():
@@ -113,21 +113,14 @@ def _announce(store: Store, tasks: TaskPrimitives, due: DueTask) -> None:
     entry = there.durable.entry(due.key)
     record = tasks.task_read(entry).run()
     if record is not None and record.cancel_requested is not None:
-        flow.run(end_if_free(Place(there, tasks, entry, _known(record.definition))))
+        flow.run(end_if_free(Place(there, tasks, entry, find_definition(record.definition))))
     elif record is not None and record.parked:
-        events.task_parked(_known(record.definition), there, record).run()
+        events.task_parked(find_definition(record.definition), there, record).run()
 
 
-def _known(id: str) -> Definition[Any] | None:
-    try:
-        return definition_of(id)
-    except UnknownDefinition:
-        return None
-
-
-def _notify(store: Store, tasks: TaskPrimitives, due: DueTask, queue: str | None, swept: Swept) -> None:
-    if dispatch.send(store.alias, decode_namespace(due.namespace), due.key, queue=queue):
+def _notify(store: Store, tasks: TaskPrimitives, due: DueTask, definition: Definition[Any], swept: Swept) -> None:
+    there = store.at(decode_namespace(due.namespace))
+    if Place(there, tasks, there.durable.entry(due.key), definition).send(due.id):
         swept.notified += 1
     else:
         swept.failed += 1
-        tasks.task_unnotify(due.id).run()

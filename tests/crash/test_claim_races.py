@@ -8,7 +8,6 @@ from typing import Any
 from django_statestore import stores
 from django_statestore.contracts.position import Position
 from django_statestore.contracts.tasks import Grant
-from django_statestore.durable.opening import position
 from django_statestore.durable.task import engine_of
 from django_statestore.exceptions import TaskBusy, TaskExists
 from django_statestore.flow import Action, Call
@@ -64,7 +63,7 @@ def test_one_of_many_workers_enters(processes: Processes, alias: str, tmp_path: 
     for id in ids:
         record = single.start(START, task_id=id, namespace=[namespace]).record
         if id.startswith("interrupted"):
-            claim = engine_of(store).task_claim(position(record), "a dead worker", LEASE * 1000, enter=True, calls=0)
+            claim = engine_of(store).task_claim(record.position, "a dead worker", LEASE * 1000, enter=True, calls=0)
             assert claim.run() is not None
     age(store, LEASE)
     seen: Counter[str] = Counter()

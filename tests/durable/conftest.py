@@ -13,6 +13,7 @@ from django_statestore.contracts.taskrecord import TaskRecord
 from django_statestore.contracts.tasks import TaskPrimitives
 from django_statestore.durable import DurableTask, TaskHandle
 from django_statestore.durable.drive import Drive
+from django_statestore.durable.place import Place
 from django_statestore.durable.registry import unregister
 from django_statestore.durable.task import engine_of
 from django_statestore.testing import age
@@ -91,15 +92,15 @@ class Bench:
         flow.run(self.drive(task, task_id, stopping=lambda: True).run())
 
     def drive(self, task: DurableTask[State], task_id: str = "t", **options: Any) -> Drive[State]:
-        return Drive(task, self.store, self.engine, self.store.durable.entry(task_id), **options)
+        place = Place(self.store, self.engine, self.store.durable.entry(task_id), task)
+        return Drive(task, place, **options)
 
     def die(self, task: DurableTask[State], task_id: str = "t", calls: int = 0) -> Position:
         """Do what a worker had done that dies inside the next step, and let its lease lapse."""
         record = self.record(task_id)
         interrupted = record.status == "running"
         enter = not (interrupted and task.steps[record.step_index].replay == "reconcile")
-        at = Position(record.id, record.fence, record.save_seq)
-        grant = self.engine.task_claim(at, "a worker that died", 60_000, enter=enter, calls=calls).run()
+        grant = self.engine.task_claim(record.position, "a worker that died", 60_000, enter=enter, calls=calls).run()
         assert grant is not None, "the task was not due"
         self.age(61)
         return Position(record.id, grant.fence, record.save_seq)

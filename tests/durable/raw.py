@@ -86,7 +86,7 @@ class Raw:
 
     def at(self, task_id: str = "t") -> Position:
         record = self.record(task_id)
-        return Position(record.id, record.fence, record.save_seq)
+        return record.position
 
     def claim(self, task_id: str = "t", waking: Waking | None = None, *, enter: bool = True) -> Grant | None:
         return self.do(self.tasks.task_claim(self.at(task_id), "worker", LEASE, enter=enter, calls=0, waking=waking))

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from django_statestore.contracts.position import Position
 from django_statestore.durable import DurableTask, Repeat, StepContext, WaitFor
 from django_statestore.durable.registry import known_fingerprints, register, unregister
 from django_statestore.exceptions import (
@@ -165,7 +164,7 @@ def test_a_task_that_a_living_worker_holds_is_left_alone_by_other_code(bench: Be
     task = made(bench, "deploy.t", "one")
     bench.start(task)
     record = bench.record()
-    at = Position(record.id, record.fence, record.save_seq)
+    at = record.position
     assert bench.engine.task_claim(at, "old code", 60_000, enter=True, calls=0).run()
     unregister(task)
     held = bench.rows.everything("t")

@@ -10,7 +10,6 @@ from typing import Any
 import pytest
 
 from django_statestore.contracts.checkpoint import Checkpoint
-from django_statestore.contracts.position import Position
 from django_statestore.contracts.tasks import Waking
 from django_statestore.durable import Backoff, DurableTask, Repeat, Sleep, StepContext, WaitFor
 from django_statestore.exceptions import LeaseLost, TaskBusy
@@ -355,7 +354,7 @@ def die_awake(bench: Bench) -> None:
     record, tasks = bench.record(), bench.engine
     mail = tasks.task_mail(record.id, "answer").run()
     assert mail is not None
-    at, waking = Position(record.id, record.fence, record.save_seq), Waking(record.signal_seq, mail.id)
+    at, waking = record.position, Waking(record.signal_seq, mail.id)
     assert tasks.task_claim(at, "a worker that died", 60_000, enter=True, calls=0, waking=waking).run()
     bench.age(61)
 

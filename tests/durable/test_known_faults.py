@@ -31,7 +31,7 @@ from tests.durable.raw import HOUR, Raw
 
 def position(bench: Bench, task_id: str = "t") -> Position:
     record = bench.record(task_id)
-    return Position(record.id, record.fence, record.save_seq)
+    return record.position
 
 
 def one_step(bench: Bench, before: Callable[[StepContext], object] = bool, **options: Any) -> DurableTask[State]:

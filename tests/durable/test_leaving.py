@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from django_statestore.contracts.position import Position
 from django_statestore.durable import Cancelled, DeadlinePassed, DurableTask, LeaseOver, StepContext
 from django_statestore.exceptions import LeaseLost, StepTimeout
 from tests.durable.conftest import Bench, State
@@ -83,7 +82,7 @@ def test_a_lost_lease_is_left_by_and_writes_nothing(bench: Bench) -> None:
 
 def take_over(bench: Bench) -> None:
     record = bench.record()
-    at = Position(record.id, record.fence, record.save_seq)
+    at = record.position
     assert bench.engine.task_claim(at, "another worker", 60_000, enter=True, calls=0).run() is not None
 
 

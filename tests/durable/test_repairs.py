@@ -78,7 +78,7 @@ def all_but_grant(handle: TaskHandle[State]) -> list[tuple[Any, list[State]]]:
 
 
 def at(record: TaskRecord) -> Position:
-    return Position(record.id, record.fence, record.save_seq)
+    return record.position
 
 
 # -- an interrupted step ----------------------------------------------------------------------------------------------

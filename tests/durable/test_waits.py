@@ -4,7 +4,6 @@ from typing import Any
 
 import pytest
 
-from django_statestore.contracts.position import Position
 from django_statestore.contracts.tasks import Waking
 from django_statestore.durable import DurableTask, Repeat, Signal, Sleep, StepContext, WaitFor
 from django_statestore.exceptions import InvalidArgument, InvalidTTL
@@ -190,7 +189,7 @@ def test_a_step_that_is_entered_again_receives_the_same_signal(bench: Bench) -> 
     record = bench.record()
     mail = bench.engine.task_mail(record.id, "answer").run()
     assert mail is not None
-    at = Position(record.id, record.fence, record.save_seq)
+    at = record.position
     waking = Waking(record.signal_seq, mail.id)
     assert bench.engine.task_claim(at, "died", 60_000, enter=True, calls=0, waking=waking).run() is not None
     bench.age(61)

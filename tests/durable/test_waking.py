@@ -38,7 +38,7 @@ def two_steps(bench: Bench) -> DurableTask[State]:
 def claimed(bench: Bench) -> Position:
     """Claim the task as a worker that is alive and well elsewhere."""
     record = bench.record()
-    at = Position(record.id, record.fence, record.save_seq)
+    at = record.position
     grant = bench.engine.task_claim(at, "another worker", 60_000, enter=True, calls=0).run()
     assert grant is not None
     return Position(record.id, grant.fence, record.save_seq)

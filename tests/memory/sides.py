@@ -61,7 +61,7 @@ class Side:
         """Return where the task stands, or what was read some time before. The engine leaves what is not its own."""
         record = self.record(key)
         if record is not None and record.driven:
-            self.read.append(Position(record.id, record.fence, record.save_seq))
+            self.read.append(record.position)
         return self.read[-1 - late % len(self.read)] if self.read else None
 
     def letter(self, key: str, name: str) -> int | None:

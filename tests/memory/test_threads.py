@@ -216,7 +216,7 @@ def test_a_task_is_started_once_and_each_of_its_steps_is_entered_by_one(here: St
         for entry in entries:
             record = backend.task_read(entry).run()
             assert record is not None
-            at = Position(record.id, record.fence, record.save_seq)
+            at = record.position
             grant = backend.task_claim(at, f"w{number}", 60_000, enter=True, calls=0).run()
             if grant is not None:
                 claimed += 1

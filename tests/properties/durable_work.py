@@ -24,6 +24,7 @@ from django_statestore.durable import (
     points,
 )
 from django_statestore.durable.drive import Drive
+from django_statestore.durable.place import Place
 from django_statestore.exceptions import LeaseLost, StateInvalid, StepTimeout, TaskBusy
 from django_statestore.flow import Action
 from django_statestore.testing import Crashed
@@ -118,14 +119,9 @@ class Worker:
 
     def __init__(self, machine: DurableMachine, key: str, script: list[Outcome]) -> None:
         self.machine, self.key, self.script = machine, key, script
-        drive: Drive[int] = Drive(
-            machine.task,
-            machine.store,
-            Watch(machine.engine, self.told),  # type: ignore[arg-type]
-            machine.store.durable.entry(key),
-            app=self,
-            stopping=lambda: not self.script,
-        )
+        watched: Any = Watch(machine.engine, self.told)
+        place = Place(machine.store, watched, machine.store.durable.entry(key), machine.task)
+        drive: Drive[int] = Drive(machine.task, place, app=self, stopping=lambda: not self.script)
         self._flow: Generator[Action[Any], Any, TaskRecord] = drive.run()
         self._reply: Any = None
         self._error: BaseException | None = None
